@@ -1,0 +1,3 @@
+module whalezen.dev/e2e/supervisor
+
+go 1.26.0

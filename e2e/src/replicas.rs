@@ -1,0 +1,177 @@
+//! Two replicas of the operator, as the Deployment would run them: with the service account's rights and no more.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use serde_json::json;
+
+use crate::cluster::Cluster;
+use crate::install::manifests;
+use crate::ports::free_ports;
+use crate::process::Process;
+
+const NAMESPACE: &str = "whalezen-system";
+const NAME: &str = "whalezen-operator";
+
+/// The operator that was built in the same profile as the running program: beside it, or a folder above where the
+/// program is a test.
+pub fn built_operator() -> Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let beside = own.ancestors().skip(1).take(2).map(|folder| folder.join(NAME));
+    beside.into_iter().find(|file| file.is_file()).context(
+        "whalezen-operator is not built: `make demo` and `make test` build it, and so does \
+         `cargo build -p whalezen-controller`",
+    )
+}
+
+/// The replicas and the lease that says which of them writes.
+pub struct Replicas {
+    operator: PathBuf,
+    config: PathBuf,
+    kubeconfig: PathBuf,
+    started: u32,
+    processes: Vec<Process>,
+    /// Where each that was started serves, by its name.
+    addresses: BTreeMap<String, SocketAddr>,
+    /// How to reach the API server that the lease is in. A client lives no longer than the runtime that made it, and
+    /// several tests may ask.
+    administrator: kube::Config,
+}
+
+impl Replicas {
+    /// Starts both with the configuration that they are installed with.
+    pub async fn start(cluster: &Cluster, operator: &Path) -> Result<Self> {
+        let config = manifests("kustomize/base/operator/controller_manager_config.yaml");
+        Self::start_with(cluster, operator, &config).await
+    }
+
+    /// Starts both with this configuration file.
+    pub async fn start_with(cluster: &Cluster, operator: &Path, config: &Path) -> Result<Self> {
+        let mut replicas = Self {
+            operator: operator.to_owned(),
+            config: config.to_owned(),
+            kubeconfig: kubeconfig(cluster).await?,
+            started: 0,
+            processes: Vec::new(),
+            addresses: BTreeMap::new(),
+            administrator: cluster.config.clone(),
+        };
+        replicas.start_another(cluster)?;
+        replicas.start_another(cluster)?;
+        Ok(replicas)
+    }
+
+    /// Starts one more, as the Deployment does for one that ended.
+    pub fn start_another(&mut self, cluster: &Cluster) -> Result<()> {
+        self.started += 1;
+        let identity = format!("replica-{}", self.started);
+        let [port] = free_ports()?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let mut command = Command::new(&self.operator);
+        command
+            .arg(format!("--lease-namespace={NAMESPACE}"))
+            .arg(format!("--lease-name={NAME}"))
+            .arg(format!("--identity={identity}"))
+            .arg(format!("--metrics-bind-address={address}"))
+            .arg(format!(
+                "--decision-log={}",
+                cluster.state_dir().join("decisions").join(&identity).display()
+            ))
+            .arg("--config")
+            .arg(&self.config)
+            .env("KUBECONFIG", &self.kubeconfig);
+        self.processes.push(cluster.spawn(&identity, &command)?);
+        self.addresses.insert(identity, address);
+        Ok(())
+    }
+
+    /// Where a replica serves.
+    pub fn address(&self, identity: &str) -> Option<SocketAddr> {
+        self.addresses.get(identity).copied()
+    }
+
+    /// Those that were started and not killed.
+    pub fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    /// Ends all of them as a power cut would.
+    pub fn kill_all(&mut self) -> Result<()> {
+        self.processes.drain(..).try_for_each(|process| process.kill())
+    }
+
+    /// The replica that holds the lease, or `None` when nobody does or the holder is dead.
+    pub async fn leader(&self) -> Result<Option<String>> {
+        let client = kube::Client::try_from(self.administrator.clone())?;
+        let lease = Api::<Lease>::namespaced(client, NAMESPACE).get_opt(NAME).await?;
+        let holder = lease.and_then(|lease| lease.spec).and_then(|spec| spec.holder_identity);
+        Ok(holder.filter(|holder| {
+            self.processes.iter().any(|process| process.name() == holder && process.is_running())
+        }))
+    }
+
+    /// Waits until one leads.
+    pub async fn elected(&self) -> Result<String> {
+        loop {
+            if let Some(leader) = self.leader().await? {
+                return Ok(leader);
+            }
+            if self.processes.iter().all(|process| !process.is_running()) {
+                bail!("no replica of the operator runs{}", self.last_words());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Ends the leader as a power cut would, and says which it was.
+    pub async fn kill_leader(&mut self) -> Result<String> {
+        let leader = self.leader().await?.context("nobody leads")?;
+        let Some(at) = self.processes.iter().position(|process| process.name() == leader) else {
+            bail!("{leader} is none of these replicas");
+        };
+        self.processes.remove(at).kill()?;
+        Ok(leader)
+    }
+
+    /// Fails when a replica has ended that nobody killed.
+    pub fn check(&self) -> Result<()> {
+        match self.processes.iter().find(|process| !process.is_running()) {
+            Some(ended) => {
+                bail!("{} has ended by itself; its log ends with:\n{}", ended.name(), ended.log_tail(20))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The ends of the replicas' logs, for a report of what went wrong.
+    pub fn last_words(&self) -> String {
+        let each = self
+            .processes
+            .iter()
+            .map(|process| format!("\nThe log of {} ends with:\n{}", process.name(), process.log_tail(15)));
+        each.collect()
+    }
+}
+
+/// A kubeconfig with a token of the operator's service account, so that every run also shows that the roles suffice.
+async fn kubeconfig(cluster: &Cluster) -> Result<PathBuf> {
+    let token =
+        cluster.kubectl(&["create", "token", NAME, "--namespace", NAMESPACE, "--duration=24h"]).await?;
+    let file = cluster.state_dir().join("operator-kubeconfig");
+    let content = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "operator",
+        "contexts": [{ "name": "operator", "context": { "cluster": "cluster", "user": "operator" } }],
+        "clusters": [{ "name": "cluster", "cluster": { "server": cluster.url(), "certificate-authority": cluster.authority() } }],
+        "users": [{ "name": "operator", "user": { "token": token.trim() } }],
+    });
+    std::fs::write(&file, content.to_string())?;
+    Ok(file)
+}

@@ -1,0 +1,191 @@
+//! Bringing a cluster up, one component after the other.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Error, Result, anyhow, bail};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+
+use crate::binaries::Binaries;
+use crate::builder::ClusterBuilder;
+use crate::cache::cache_dir;
+use crate::cluster::Cluster;
+use crate::components::{self, Layout};
+use crate::credentials;
+use crate::ports::free_ports;
+use crate::process::Process;
+use crate::supervisor::Supervisor;
+
+/// A start takes some seconds; this is for a machine that is busy with something else.
+const DEADLINE: Duration = Duration::from_secs(90);
+const POLL: Duration = Duration::from_millis(15);
+/// How many times other ports are tried when somebody else took them first.
+const ATTEMPTS: u32 = 4;
+
+/// Starts what `builder` describes.
+pub(crate) async fn start(builder: &ClusterBuilder) -> Result<Cluster> {
+    let binaries = tokio::task::spawn_blocking(Binaries::ensure).await??;
+    let mut attempt = 1;
+    let cluster = loop {
+        match start_once(builder, &binaries).await {
+            Err(error) if attempt < ATTEMPTS && is_port_taken(&error) => attempt += 1,
+            result => break result?,
+        }
+    };
+    if builder.keep {
+        cluster.keep()?;
+    }
+    Ok(cluster)
+}
+
+fn is_port_taken(error: &Error) -> bool {
+    format!("{error:#}").contains("address already in use")
+}
+
+async fn start_once(builder: &ClusterBuilder, binaries: &Binaries) -> Result<Cluster> {
+    let [etcd_client, etcd_peer, api] = free_ports()?;
+    let layout = Layout { state: new_state_dir(builder)?, etcd_client, etcd_peer, api };
+    let supervisor = Supervisor::start(binaries.supervisor(), &layout.state)?;
+    let result = bring_up(builder, binaries, layout, &supervisor).await;
+    if result.is_err() {
+        // The first error is the one to report; a supervisor that cannot stop has said so in its own log.
+        let _ = supervisor.stop();
+    }
+    result
+}
+
+fn new_state_dir(builder: &ClusterBuilder) -> Result<PathBuf> {
+    let name = format!("whalezen-{}", credentials::random_token()?.get(..12).unwrap_or_default());
+    let dir = match &builder.state_dir {
+        Some(dir) => std::path::absolute(dir)?,
+        None if builder.keep => cache_dir()?.join("clusters").join(name),
+        None => std::env::temp_dir().join(name),
+    };
+    let used = fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some());
+    if used {
+        bail!("{} is not empty: a cluster's state folder is its own and is removed with it", dir.display());
+    }
+    Ok(dir)
+}
+
+async fn bring_up(
+    builder: &ClusterBuilder,
+    binaries: &Binaries,
+    layout: Layout,
+    supervisor: &Arc<Supervisor>,
+) -> Result<Cluster> {
+    let token = credentials::random_token()?;
+    fs::create_dir(layout.certificates())?;
+    credentials::write_token_file(&layout.tokens(), &token)?;
+    credentials::write_service_account_keys(
+        &layout.service_account_key(),
+        &layout.service_account_public_key(),
+    )?;
+    let spawn = |name: &str, command| Process::spawn(supervisor, name, layout.log(name), &command);
+
+    let etcd = spawn("etcd", components::etcd(binaries, &layout))?;
+    // By its own word: on its port another cluster's etcd may answer, had that taken it first.
+    until(&[&etcd], || async { etcd.log_contains("serving client traffic").then_some(()) }).await?;
+
+    let flags = &builder.apiserver_flags;
+    let apiserver = spawn("kube-apiserver", components::apiserver(binaries, &layout, builder.kwok, flags))?;
+    let servers = [&apiserver, &etcd];
+    let authority = until(&servers, || async { complete_certificate(&layout) }).await?;
+    credentials::write_kubeconfig(&layout.kubeconfig(), &layout.url(), &authority, &token)?;
+    let config = client_config(&layout).await?;
+    let client = Client::try_from(config.clone())?;
+    until(&servers, || is_ready(&client)).await?;
+
+    let mut processes = vec![etcd.clone(), apiserver.clone()];
+    if builder.controller_manager {
+        let flags = &builder.controller_manager_flags;
+        let command = components::controller_manager(binaries, &layout, flags);
+        processes.push(spawn("kube-controller-manager", command)?);
+    }
+    if builder.scheduler {
+        processes.push(spawn("kube-scheduler", components::scheduler(binaries, &layout)?)?);
+    }
+    if builder.kwok {
+        processes.push(spawn("kwok", components::kwok(binaries, &layout)?)?);
+    }
+    let cluster = Cluster {
+        binaries: binaries.clone(),
+        layout,
+        token,
+        config,
+        client,
+        processes: Mutex::new(processes),
+        supervisor: Arc::clone(supervisor),
+        kept: AtomicBool::new(false),
+        nodes_made: AtomicU32::new(0),
+    };
+    for pool in &builder.pools {
+        cluster.add_nodes(pool).await?;
+    }
+    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
+    until(&[&apiserver, &etcd], || async { namespaces.get_opt("default").await.ok().flatten() }).await?;
+    // A component with bad flags ends at once: say so now, not when something waits for it.
+    cluster.check()?;
+    Ok(cluster)
+}
+
+/// The certificate the API server signed for itself, once it is written to the end.
+fn complete_certificate(layout: &Layout) -> Option<Vec<u8>> {
+    let pem = fs::read(layout.authority()).ok()?;
+    pem.ends_with(b"-----END CERTIFICATE-----\n").then_some(pem)
+}
+
+/// From the cluster's own kubeconfig: nothing of the user's environment is in it.
+async fn client_config(layout: &Layout) -> Result<Config> {
+    let kubeconfig = Kubeconfig::read_from(layout.kubeconfig())?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.proxy_url = None;
+    Ok(config)
+}
+
+async fn is_ready(client: &Client) -> Option<()> {
+    let request = http::Request::get("/readyz").body(Vec::new()).ok()?;
+    let answer = client.request_text(request).await.ok()?;
+    (answer == "ok").then_some(())
+}
+
+/// Asks again and again until there is an answer. Fails when one of `needed` ends, with the end
+/// of its log, or when the time is up, with the end of the first one's.
+async fn until<T, F: Future<Output = Option<T>>>(
+    needed: &[&Process],
+    mut ask: impl FnMut() -> F,
+) -> Result<T> {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        if let Some(answer) = ask().await {
+            return Ok(answer);
+        }
+        if let Some(ended) = needed.iter().find(|process| !process.is_running()) {
+            return Err(failure(ended));
+        }
+        if Instant::now() > deadline {
+            let Some(slow) = needed.first() else { bail!("not ready in time") };
+            bail!("{} was not ready in {DEADLINE:?}; {}", slow.name(), log_end(slow));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// The error for a component that has ended although the cluster needs it.
+pub(crate) fn failure(process: &Process) -> Error {
+    let how = match process.exit() {
+        Some(exit) if exit.signal != 0 => format!("was ended by signal {}", exit.signal),
+        Some(exit) => format!("ended with exit code {}", exit.code),
+        None => "was stopped".to_owned(),
+    };
+    anyhow!("{} {how}; {}", process.name(), log_end(process))
+}
+
+fn log_end(process: &Process) -> String {
+    format!("the end of its log:\n{}", process.log_tail(20))
+}

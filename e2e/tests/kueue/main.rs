@@ -1,0 +1,27 @@
+//! The Kueue dialect as its users meet it: a real API server, real Jobs, two replicas of the operator.
+//!
+//! One cluster serves all tests of a kind. Each test has a [`Ground`](ground::Ground) of its own in it: a
+//! namespace, a flavor and queues by one name. What disturbs everybody (a dead leader, a definition that is changed,
+//! a cluster without policies) is tried in a cluster apart.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "clippy.toml allows them in tests; these are their helpers"
+)]
+
+mod apart;
+mod bad_input;
+mod ground;
+mod jobs;
+mod kubectl;
+mod leader;
+mod life;
+mod objects;
+mod policies;
+mod preemption;
+mod queues;
+mod serving;
+mod shares;
+mod totals;

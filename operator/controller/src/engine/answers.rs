@@ -1,0 +1,141 @@
+//! What became of the tasks: what was written is known and on record, what was not is tried again or given up.
+
+use serde_json::Value;
+use tokio::time::Instant;
+use whalezen_core::{name::WorkloadKey, workload::Timestamp};
+use whalezen_dialects::write::Note;
+
+use super::Engine;
+use crate::{
+    applier::{Done, Refusal, Task},
+    sender::{Answer, Order},
+};
+
+impl Engine {
+    /// A task came to an end.
+    pub(super) fn answered(&mut self, done: Done) {
+        let Done { task, sent, uid, notes, answer } = done;
+        self.applier.finished(&task);
+        if self.missed.remove(&task) {
+            match &task {
+                Task::Job(key) => self.objects.job_due(key),
+                Task::Orphan(key) => self.objects.orphan_due(key),
+                Task::QueueFinalizer(name) => self.objects.queue_due(name),
+                Task::FlavorFinalizer(name) => self.objects.flavor_due(name),
+                _ => {}
+            }
+        }
+        match answer {
+            Ok(object) => {
+                self.retries.settled(&task);
+                self.succeeded(&task, sent.as_ref(), &object);
+                for note in notes {
+                    self.notes.send(note);
+                }
+            }
+            Err(refusal) => self.refused(task, uid.as_deref(), &refusal),
+        }
+    }
+
+    fn succeeded(&mut self, task: &Task, sent: Option<&Value>, answer: &Answer) {
+        self.record.carried_out(task, &self.objects.state, &self.policy);
+        if let Task::Evict(key) = task
+            && let Some(evict) = self.objects.state.eviction(key)
+        {
+            self.metrics.preempted(evict);
+        }
+        match (task, sent) {
+            (Task::PolicyStatus(name), Some(body)) => self.policies.written(name, body),
+            (Task::QueueStatus(name), Some(body)) => self.objects.queue_status_written(name, body),
+            (Task::LocalQueueStatus(key), Some(body)) => self.objects.local_queue_status_written(key, body),
+            (Task::CohortStatus(name), Some(body)) => self.objects.cohort_status_written(name, body),
+            // What the API server answered with is seen now, ahead of the watch.
+            _ => match answer {
+                Answer::Workload(workload) => self.objects.confirm_workload(workload),
+                Answer::Job(job) => self.objects.confirm_job(job),
+                Answer::Other => {}
+            },
+        }
+    }
+
+    fn refused(&mut self, task: Task, uid: Option<&str>, refusal: &Refusal) {
+        match refusal {
+            Refusal::Outdated | Refusal::Gone => tracing::debug!(?task, ?refusal),
+            Refusal::Failed(problem) => {
+                tracing::warn!(?task, "refused: {problem}");
+                self.record.refused(&task, problem);
+            }
+            Refusal::Unknown(problem) => tracing::warn!(?task, "no answer: {problem}"),
+        }
+        match (&task, refusal) {
+            (Task::Admit(key) | Task::Look(key) | Task::Evict(key) | Task::Report(key), Refusal::Gone) => {
+                self.retries.settled(&task);
+                return self.objects.gone(key, uid.unwrap_or_default());
+            }
+            (Task::Admit(key), Refusal::Failed(problem)) => {
+                self.metrics.refused.inc();
+                self.objects.state.refuse(key, problem.clone());
+            }
+            // A conflict may be with our own write, whose answer was lost and which the client sent again. Until
+            // the truth is known the quota counts as held: free for a moment would be given away twice.
+            (Task::Admit(key), _) => {
+                self.metrics.refused.inc();
+                return self.look(&key.clone());
+            }
+            (Task::Report(key), Refusal::Outdated) => return self.objects.state.report_again(key),
+            (
+                Task::QueueStatus(_)
+                | Task::LocalQueueStatus(_)
+                | Task::CohortStatus(_)
+                | Task::PolicyStatus(_),
+                Refusal::Gone,
+            ) => return,
+            (Task::QueueStatus(name), _) => return self.statuses.again_queue(name),
+            (Task::LocalQueueStatus(key), _) => return self.statuses.again_local_queue(key),
+            (Task::CohortStatus(name), _) => return self.statuses.again_cohort(name),
+            (Task::Job(key), Refusal::Outdated) => {
+                if let Some(note) = self.objects.name_taken(key) {
+                    self.tell_stuck(key, note);
+                }
+            }
+            (Task::Job(key), Refusal::Failed(problem)) => {
+                if let Some(job) = self.objects.job(key) {
+                    let (about, uid, message) = (job.target.clone(), job.uid.clone(), problem.clone());
+                    self.tell_stuck(
+                        key,
+                        Note { about, uid, warning: true, reason: "Refused".into(), message },
+                    );
+                }
+            }
+            _ => {}
+        }
+        self.retries.failed(task, Instant::now());
+    }
+
+    /// Has a Workload looked at.
+    fn look(&mut self, key: &WorkloadKey) {
+        if let Some(workload) = self.objects.state.workload(key) {
+            let order = Order::Look { workload: key.clone(), uid: workload.uid.to_string() };
+            self.applier.push(Task::Look(key.clone()), order, vec![]);
+        }
+    }
+
+    /// Tries again what failed a while ago.
+    pub(super) fn try_again(&mut self, now: Timestamp) {
+        for task in self.retries.due(Instant::now()) {
+            match &task {
+                Task::Admit(key) => self.objects.state.try_again(key),
+                Task::Look(key) => self.look(key),
+                // Every turn looks at all that are planned.
+                Task::Evict(key) => {
+                    if self.objects.state.eviction(key).is_none() {
+                        self.retries.settled(&task);
+                    }
+                }
+                Task::Report(key) => self.objects.state.report_again(key),
+                Task::QueueFinalizer(_) | Task::FlavorFinalizer(_) => self.finalizer(task),
+                _ => self.step(task, now),
+            }
+        }
+    }
+}

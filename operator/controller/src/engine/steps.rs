@@ -1,0 +1,140 @@
+//! The next steps of jobs, of Workloads without one, and of finalizers: one write for each, when its turn comes.
+
+use whalezen_core::workload::Timestamp;
+use whalezen_dialects::{
+    kueue::jobs::{JobKey, Step},
+    write::Note,
+};
+
+use super::Engine;
+use crate::{applier::Task, sender::Order};
+
+impl Engine {
+    /// Hands over the next steps of all whose turn it is.
+    pub(super) fn steps(&mut self, now: Timestamp) {
+        let due = self.objects.take_due();
+        for job in due.jobs {
+            self.step(Task::Job(job), now);
+        }
+        for workload in due.orphans {
+            self.step(Task::Orphan(workload), now);
+        }
+        for queue in due.queues {
+            self.finalizer(Task::QueueFinalizer(queue));
+        }
+        for flavor in due.flavors {
+            self.finalizer(Task::FlavorFinalizer(flavor));
+        }
+    }
+
+    /// Hands over the finalizer of a queue or a flavor, if it has to come or go.
+    pub(super) fn finalizer(&mut self, task: Task) {
+        if self.applier.is_busy(&task) {
+            self.missed.insert(task);
+            return;
+        }
+        let write = match &task {
+            Task::QueueFinalizer(queue) => self.objects.queue_finalizer(queue),
+            Task::FlavorFinalizer(flavor) => self.objects.flavor_finalizer(flavor),
+            _ => None,
+        };
+        match write {
+            Some(write) => self.applier.push(task, Order::Write(Box::new(write)), vec![]),
+            None => self.retries.settled(&task),
+        }
+    }
+
+    /// Hands over the next step of a job or of an orphan, unless one is under way or it failed just now.
+    pub(super) fn step(&mut self, task: Task, now: Timestamp) {
+        if self.applier.is_busy(&task) {
+            self.missed.insert(task);
+            return;
+        }
+        if self.retries.is_pausing(&task) {
+            return;
+        }
+        let wakes = match &task {
+            Task::Job(key) => self.objects.job_wakes(key, now),
+            Task::Orphan(key) => self.objects.orphan_wakes(key, now),
+            _ => return,
+        };
+        self.timers.set(&task, wakes);
+        let step = match &task {
+            Task::Job(key) => self.objects.next_step(key, now),
+            Task::Orphan(key) => self.objects.next_orphan_step(key, now),
+            _ => return,
+        };
+        let (order, note) = match (step, &task) {
+            (Step::Rest, _) => {
+                self.retries.settled(&task);
+                return;
+            }
+            (Step::Stuck(note), Task::Job(key)) => return self.tell_stuck(key, note),
+            (Step::Write(write, note), _) => (Order::Write(write), note),
+            (Step::Create(priority), Task::Job(key)) => {
+                let Some(job) = self.objects.job(key) else { return };
+                (Order::CreateWorkload { job: job.target.clone(), priority, after: None }, None)
+            }
+            (Step::Grow(priority, after), Task::Job(key)) => {
+                let Some(job) = self.objects.job(key) else { return };
+                (Order::CreateWorkload { job: job.target.clone(), priority, after: Some(after) }, None)
+            }
+            (Step::Ungate { mark, room }, Task::Job(key)) => {
+                let Some(job) = self.objects.job(key) else { return };
+                (Order::Ungate { job: job.target.clone(), mark, room }, None)
+            }
+            (Step::Update(priority), Task::Job(key)) => {
+                let Some(job) = self.objects.job(key) else { return };
+                let Some(workload) =
+                    self.objects.workload_of(key).and_then(|key| self.objects.state.workload(key))
+                else {
+                    return;
+                };
+                let (job, workload, version) = (job.target.clone(), workload.key.clone(), workload.version);
+                (Order::UpdateWorkload { job, workload, version, priority }, None)
+            }
+            (Step::IfGone { job, uid, write }, _) => (Order::IfGone { job, uid, write }, None),
+            (Step::Restore, Task::Job(key)) => {
+                let (Some(job), Some(workload)) = (self.objects.job(key), self.objects.workload_of(key))
+                else {
+                    return;
+                };
+                (Order::RestoreJob { job: job.target.clone(), workload: workload.name.to_string() }, None)
+            }
+            (
+                Step::Create(_)
+                | Step::Grow(..)
+                | Step::Ungate { .. }
+                | Step::Update(_)
+                | Step::Restore
+                | Step::Stuck(_),
+                _,
+            ) => return,
+        };
+        self.applier.push(task, order, note.into_iter().collect());
+    }
+
+    /// Tells people once why a job cannot go on. Whatever could help is an event, and makes its step due again.
+    pub(super) fn tell_stuck(&mut self, job: &JobKey, note: Note) {
+        if self.stuck.get(job) == Some(&note.message) {
+            return;
+        }
+        let message = note.message.clone();
+        if self.notes.send(note) {
+            self.stuck.insert(job.clone(), message);
+        } else {
+            // Nothing else says why: it has its turn when there is room.
+            self.untold.insert(job.clone());
+        }
+    }
+
+    /// Gives those their turn who could not be told why they are stuck.
+    pub(super) fn tell_more(&mut self) {
+        if !self.untold.is_empty()
+            && self.notes.has_room()
+            && let Some(job) = self.untold.pop_first()
+        {
+            self.objects.job_due(&job);
+        }
+    }
+}

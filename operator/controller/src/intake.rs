@@ -1,0 +1,83 @@
+//! What an event means for what is known: each kind goes to its place.
+
+use whalezen_core::name::{LocalQueueKey, WorkloadKey};
+use whalezen_dialects::{
+    kueue::{
+        jobs::{JobKey, batch},
+        objects::Objects,
+    },
+    policies::Policies,
+    write::Note,
+};
+
+use crate::watch::{Kind, Object, Seen};
+
+/// Takes an event in. If an object cannot be read and has no status to say so in, there is a note about it.
+pub fn take_in(objects: &mut Objects, policies: &mut Policies, event: Seen) -> Option<Note> {
+    match event {
+        Seen::Object(Object::SchedulingPolicy(object)) => policies.apply(&object),
+        Seen::Object(object) => apply(objects, object),
+        Seen::Gone { kind: Kind::SchedulingPolicy, name, .. } => policies.delete(&name),
+        Seen::Gone { kind, namespace, name } => delete(objects, kind, &namespace, &name),
+        Seen::Unreadable { kind, metadata, problem } => {
+            tracing::warn!(?kind, name = metadata.name, "unreadable: {problem}");
+            let message = format!("cannot be read: {problem}");
+            match kind {
+                Kind::ClusterQueue => objects.apply_unreadable_queue(&metadata, &message),
+                Kind::Workload => objects.apply_unreadable_workload(&metadata, &message),
+                _ => {
+                    let namespace = metadata.namespace.unwrap_or_default();
+                    let name = metadata.name.unwrap_or_default();
+                    delete(objects, kind, &namespace, &name);
+                    let (about, uid) = (kind.target(&namespace, &name), metadata.uid.unwrap_or_default());
+                    return Some(Note { about, uid, warning: true, reason: "Unreadable".into(), message });
+                }
+            }
+        }
+        Seen::Synced(..) => {}
+    }
+    None
+}
+
+/// The key of a Job.
+pub fn job_key(namespace: &str, name: &str) -> JobKey {
+    JobKey { kind: batch::KIND, namespace: namespace.into(), name: name.into() }
+}
+
+fn apply(objects: &mut Objects, object: Object) {
+    match object {
+        Object::Flavor(object) => objects.apply_flavor(&object),
+        Object::ClusterQueue(object) => objects.apply_queue(&object),
+        Object::Cohort(object) => objects.apply_cohort(&object),
+        Object::AdmissionCheck(object) => objects.apply_check(&object),
+        Object::LocalQueue(object) => objects.apply_local_queue(&object),
+        Object::Workload(object) => objects.apply_workload(&object),
+        Object::WorkloadPriorityClass(object) => objects.apply_workload_priority_class(&object),
+        Object::PriorityClass(object) => objects.apply_priority_class(&object),
+        Object::Namespace(object) => objects.apply_namespace(&object),
+        Object::LimitRange(object) => objects.apply_limit_range(&object),
+        Object::RuntimeClass(object) => objects.apply_runtime_class(&object),
+        Object::Job(object) => objects.apply_job(&object),
+        // It is not about objects.
+        Object::SchedulingPolicy(_) => {}
+    }
+}
+
+fn delete(objects: &mut Objects, kind: Kind, namespace: &str, name: &str) {
+    match kind {
+        Kind::Flavor => objects.delete_flavor(&name.into()),
+        Kind::ClusterQueue => objects.delete_queue(&name.into()),
+        Kind::Cohort => objects.delete_cohort(&name.into()),
+        Kind::AdmissionCheck => objects.state.delete_check(&name.into()),
+        Kind::LocalQueue => objects.delete_local_queue(&LocalQueueKey::new(namespace, name)),
+        Kind::Workload => objects.delete_workload(&WorkloadKey::new(namespace, name)),
+        Kind::WorkloadPriorityClass => objects.delete_workload_priority_class(name),
+        Kind::PriorityClass => objects.delete_priority_class(name),
+        Kind::Namespace => objects.state.delete_namespace(name),
+        Kind::LimitRange => objects.delete_limit_range(namespace, name),
+        Kind::RuntimeClass => objects.delete_runtime_class(name),
+        Kind::Job => objects.delete_job(&job_key(namespace, name)),
+        // What was last read of it stays in force.
+        Kind::SchedulingPolicy => {}
+    }
+}

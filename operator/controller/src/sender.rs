@@ -1,0 +1,264 @@
+//! One write, from data to an answer.
+
+use std::{fmt::Debug, sync::Arc};
+
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use kube::{
+    Api, Client, Error, Result,
+    api::{
+        ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
+        PropagationPolicy,
+    },
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use whalezen_core::name::WorkloadKey;
+use whalezen_crds::kueue::v1beta2::Workload;
+use whalezen_dialects::{
+    kueue::jobs::{Priority, batch, build, slices},
+    write::{Target, Verb, Write},
+};
+
+use crate::metrics::Metrics;
+
+/// What is to be written.
+#[derive(Clone, Debug)]
+pub enum Order {
+    /// Nothing; a Workload is only read.
+    Look {
+        /// The Workload.
+        workload: WorkloadKey,
+        /// Its uid.
+        uid: String,
+    },
+    /// This.
+    Write(Box<Write>),
+    /// A Workload for this Job.
+    CreateWorkload {
+        /// The Job.
+        job: Target,
+        /// Its priority.
+        priority: Priority,
+        /// The Workload whose place it takes, if the Job has one and grows.
+        after: Option<WorkloadKey>,
+    },
+    /// Pods of this Job past their scheduling gate.
+    Ungate {
+        /// The Job.
+        job: Target,
+        /// What the pods are marked with.
+        mark: String,
+        /// How many there is quota for.
+        room: u32,
+    },
+    /// This waiting Workload as its Job is now.
+    UpdateWorkload {
+        /// The Job.
+        job: Target,
+        /// The Workload.
+        workload: WorkloadKey,
+        /// The Workload's `resourceVersion` that this was decided on.
+        version: u64,
+        /// Its priority.
+        priority: Priority,
+    },
+    /// This, unless there is a Job of this uid.
+    IfGone {
+        /// Where the Job was.
+        job: Target,
+        /// Its uid.
+        uid: String,
+        /// What to write.
+        write: Box<Write>,
+    },
+    /// This Job's template as its Workload remembers it.
+    RestoreJob {
+        /// The Job.
+        job: Target,
+        /// The Workload's name.
+        workload: String,
+    },
+}
+
+impl Order {
+    /// The uid of the object that is meant, where one is named.
+    pub fn uid(&self) -> Option<&str> {
+        match self {
+            Self::Look { uid, .. } => Some(uid),
+            Self::Write(write) => write.body.pointer("/metadata/uid")?.as_str(),
+            _ => None,
+        }
+    }
+}
+
+/// An object as the API server answered with it.
+#[derive(Debug)]
+pub enum Answer {
+    /// A Workload.
+    Workload(Box<Workload>),
+    /// A Job.
+    Job(Box<Job>),
+    /// Something of which the watch is early enough, or that is gone.
+    Other,
+}
+
+/// Sends orders.
+#[derive(Clone)]
+pub struct Sender {
+    client: Client,
+    metrics: Arc<Metrics>,
+}
+
+impl Sender {
+    /// A sender that counts its requests.
+    pub fn new(client: Client, metrics: Arc<Metrics>) -> Self {
+        Self { client, metrics }
+    }
+
+    /// Carries an order out.
+    pub async fn carry_out(&self, order: Order) -> Result<Answer> {
+        match order {
+            Order::Write(write) => self.write(*write).await,
+            Order::Look { workload, .. } => {
+                let api: Api<Workload> = Api::namespaced(self.client.clone(), &workload.namespace);
+                let answer = self.count("GET", "workloads", api.get(&workload.name).await)?;
+                Ok(Answer::Workload(Box::new(answer)))
+            }
+            Order::CreateWorkload { job, priority, after } => {
+                let job = self.job(&job).await?;
+                let workload = match after {
+                    None => build::workload(&job, priority),
+                    Some(before) => {
+                        let api: Api<Workload> = Api::namespaced(self.client.clone(), &before.namespace);
+                        let before = self.count("GET", "workloads", api.get(&before.name).await)?;
+                        build::successor(&job, &before, priority)
+                    }
+                };
+                let namespace = workload.metadata.namespace.clone().unwrap_or_default();
+                let api: Api<Workload> = Api::namespaced(self.client.clone(), &namespace);
+                let answer = api.create(&PostParams::default(), &workload).await;
+                Ok(Answer::Workload(Box::new(self.count("POST", "workloads", answer)?)))
+            }
+            Order::Ungate { job, mark, room } => {
+                let namespace = job.namespace.unwrap_or_default();
+                let api: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
+                let of_job =
+                    ListParams::default().labels(&format!("batch.kubernetes.io/job-name={}", job.name));
+                let pods = self.count("GET", "pods", api.list(&of_job).await)?;
+                for write in slices::open_gates(&pods.items, &mark, room) {
+                    self.write(write).await?;
+                }
+                Ok(Answer::Other)
+            }
+            Order::UpdateWorkload { job, workload, version, priority } => {
+                let job = self.job(&job).await?;
+                self.write(build::update(&job, &workload, version, priority)).await
+            }
+            Order::IfGone { job, uid, write } => match self.job(&job).await {
+                // The watch is late and will tell.
+                Ok(there) if there.metadata.uid.as_ref() == Some(&uid) => Ok(Answer::Other),
+                Ok(_) => self.write(*write).await,
+                Err(Error::Api(status)) if status.is_not_found() => self.write(*write).await,
+                Err(problem) => Err(problem),
+            },
+            Order::RestoreJob { job, workload } => {
+                let namespace = job.namespace.clone().unwrap_or_default();
+                let workloads: Api<Workload> = Api::namespaced(self.client.clone(), &namespace);
+                let workload = self.count("GET", "workloads", workloads.get(&workload).await)?;
+                let job = self.job(&job).await?;
+                match batch::restore(&job, &workload) {
+                    Some(write) => self.write(write).await,
+                    None => Ok(Answer::Job(Box::new(job))),
+                }
+            }
+        }
+    }
+
+    /// Sends a write and reads the answer as the type that it is.
+    async fn write(&self, write: Write) -> Result<Answer> {
+        let namespace = write.target.namespace.clone().unwrap_or_default();
+        match write.target.kind {
+            "Workload" => {
+                let api: Api<Workload> = Api::namespaced(self.client.clone(), &namespace);
+                self.send(api, write)
+                    .await
+                    .map(|o| o.map_or(Answer::Other, |o| Answer::Workload(Box::new(o))))
+            }
+            "Job" => {
+                let api: Api<Job> = Api::namespaced(self.client.clone(), &namespace);
+                self.send(api, write).await.map(|o| o.map_or(Answer::Other, |o| Answer::Job(Box::new(o))))
+            }
+            _ => self.send(self.dynamic(&write.target), write).await.map(|_| Answer::Other),
+        }
+    }
+
+    async fn send<K>(&self, api: Api<K>, write: Write) -> Result<Option<K>>
+    where
+        K: Clone + DeserializeOwned + Debug,
+    {
+        let Write { target, status, verb, body } = write;
+        let (params, patch) = match verb {
+            Verb::Apply { manager } => (PatchParams::apply(manager).force(), Patch::Apply(body)),
+            Verb::Merge => (PatchParams::default(), Patch::Merge(body)),
+            Verb::Json => {
+                let operations = serde_json::from_value(body).map_err(Error::SerdeError)?;
+                (PatchParams::default(), Patch::Json(operations))
+            }
+            Verb::Delete => return self.delete(&api, &target, &body).await,
+        };
+        if status {
+            let answer = api.patch_status(&target.name, &params, &patch).await;
+            self.count("PATCH", &format!("{}/status", target.plural), answer).map(Some)
+        } else {
+            let answer = api.patch(&target.name, &params, &patch).await;
+            self.count("PATCH", target.plural, answer).map(Some)
+        }
+    }
+
+    async fn delete<K>(&self, api: &Api<K>, target: &Target, preconditions: &Value) -> Result<Option<K>>
+    where
+        K: Clone + DeserializeOwned + Debug,
+    {
+        let uid = preconditions.get("uid").and_then(Value::as_str).map(ToOwned::to_owned);
+        let params = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Background),
+            preconditions: Some(Preconditions { uid, resource_version: None }),
+            ..DeleteParams::default()
+        };
+        match self.count("DELETE", target.plural, api.delete(&target.name, &params).await) {
+            Ok(either) => Ok(either.left()),
+            Err(Error::Api(status)) if status.is_not_found() => Ok(None),
+            Err(problem) => Err(problem),
+        }
+    }
+
+    async fn job(&self, target: &Target) -> Result<Job> {
+        let namespace = target.namespace.clone().unwrap_or_default();
+        let api: Api<Job> = Api::namespaced(self.client.clone(), &namespace);
+        self.count("GET", "jobs", api.get(&target.name).await)
+    }
+
+    fn dynamic(&self, target: &Target) -> Api<DynamicObject> {
+        let resource = ApiResource {
+            group: target.group.to_owned(),
+            version: target.version.to_owned(),
+            api_version: target.api_version(),
+            kind: target.kind.to_owned(),
+            plural: target.plural.to_owned(),
+        };
+        match &target.namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        }
+    }
+
+    fn count<T>(&self, method: &'static str, resource: &str, answer: Result<T>) -> Result<T> {
+        let code = match &answer {
+            Ok(_) => Some(if method == "POST" { 201 } else { 200 }),
+            Err(Error::Api(status)) => Some(status.code),
+            Err(_) => None,
+        };
+        self.metrics.request(method, resource, code);
+        answer
+    }
+}

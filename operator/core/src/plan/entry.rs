@@ -1,0 +1,154 @@
+//! What the head of one queue would get, for one cycle.
+
+use super::fewer::Fewer;
+use crate::{
+    assign::{Assignment, Offer},
+    forest::NodeId,
+    overlay::Overlay,
+    pending::{ClassKey, Order},
+    preempt::{Search, Victim},
+    quantity::{Amount, Usage},
+    queue::Reclaim,
+    verdict::Refusal,
+    workload::PodSet,
+};
+
+/// A head before its turn.
+pub(super) struct Entry<'a> {
+    pub(super) line: usize,
+    pub(super) leaf: NodeId,
+    pub(super) order: &'a Order,
+    pub(super) class: &'a ClassKey,
+    pub(super) kind: Kind<'a>,
+    pub(super) assignment: Assignment,
+}
+
+/// How it could be had.
+pub(super) enum Kind<'a> {
+    /// It fits.
+    Fits,
+    /// It fits once these have stopped, and those who were told to before: there may be nobody else.
+    Preempts(Vec<Victim<'a>>),
+    /// It would fit, but nobody may be preempted for it.
+    NoCandidates {
+        /// What nobody else may take in this cycle, so that it is not preempted again in the next.
+        reserve: Usage,
+    },
+}
+
+/// What a workload would get, and how. If it makes do with fewer pods, as many as there is a way for.
+pub(super) fn decide<'a>(
+    search: &Search<'a>,
+    overlay: &mut Overlay<'_>,
+) -> Result<(Kind<'a>, Assignment), Refusal> {
+    let pod_sets = search.workload.pod_sets.as_deref().unwrap_or_default();
+    let mut outcome = attempt(search, pod_sets, overlay);
+    if !matches!(outcome, Ok((Some(Kind::Fits), _)))
+        && let Some(found) = as_planned(search, pod_sets, overlay)
+    {
+        return Ok(found);
+    }
+    if let Ok((Some(kind), assignment)) = outcome {
+        return Ok((kind, assignment));
+    }
+    if let Some(fewer) = Fewer::than(pod_sets) {
+        if let Some(found) = fewer.most(|pod_sets| way_for(search, pod_sets, overlay)) {
+            return Ok(found);
+        }
+        // It can be helped as soon as the fewest can.
+        let until = match attempt(search, &fewer.fewest(), overlay) {
+            Ok((_, assignment)) => assignment.refusal.map(|refusal| refusal.until),
+            Err(refusal) => Some(refusal.until),
+        };
+        let refusal = match &mut outcome {
+            Ok((_, assignment)) => assignment.refusal.as_mut(),
+            Err(refusal) => Some(refusal),
+        };
+        if let (Some(refusal), Some(until)) = (refusal, until) {
+            refusal.until = until;
+        }
+    }
+    let (_, assignment) = outcome?;
+    let reserve = to_reserve(search, &assignment, overlay);
+    Ok((Kind::NoCandidates { reserve }, assignment))
+}
+
+/// An assignment for these pods, and the way to it if there is one.
+fn attempt<'a>(
+    search: &Search<'a>,
+    pod_sets: &[PodSet],
+    overlay: &mut Overlay<'_>,
+) -> Result<(Option<Kind<'a>>, Assignment), Refusal> {
+    let assignment = Offer { search: *search, planned: &[] }.assign(pod_sets, overlay)?;
+    Ok((way(search, &assignment, overlay), assignment))
+}
+
+/// What a workload was to get for which others stop or have stopped, if it is there by now or on its way. A search that
+/// begins anew takes one pod set after the other, so what has been given back may lead the first to another flavor and
+/// leave too little for the next: then others would have stopped for nothing.
+fn as_planned<'a>(
+    search: &Search<'a>,
+    pod_sets: &[PodSet],
+    overlay: &mut Overlay<'_>,
+) -> Option<(Kind<'a>, Assignment)> {
+    let kept = search.state.reservation(&search.queue.name)?;
+    if kept.workload != search.workload.key {
+        return None;
+    }
+    let planned = |pod_set: &PodSet| {
+        let given = kept.pod_sets.iter().find(|given| given.name == pod_set.name)?;
+        Some(PodSet { count: given.count, ..pod_set.clone() })
+    };
+    let pod_sets: Vec<PodSet> = pod_sets.iter().map(planned).collect::<Option<_>>()?;
+    let assignment = Offer { search: *search, planned: &kept.pod_sets }.assign(&pod_sets, overlay).ok()?;
+    Some((way_without_victims(search, &assignment, overlay)?, assignment))
+}
+
+/// An assignment for these pods to which there is a way.
+fn way_for<'a>(
+    search: &Search<'a>,
+    pod_sets: &[PodSet],
+    overlay: &mut Overlay<'_>,
+) -> Option<(Kind<'a>, Assignment)> {
+    let (kind, assignment) = attempt(search, pod_sets, overlay).ok()?;
+    Some((kind?, assignment))
+}
+
+/// The way to what an assignment gives, if there is one.
+fn way<'a>(search: &Search<'a>, assignment: &Assignment, overlay: &mut Overlay<'_>) -> Option<Kind<'a>> {
+    way_without_victims(search, assignment, overlay)
+        .or_else(|| search.victims(&assignment.contested, &assignment.usage, overlay).map(Kind::Preempts))
+}
+
+/// The same, if nobody has to stop for it who was not told before.
+fn way_without_victims<'a>(
+    search: &Search<'a>,
+    assignment: &Assignment,
+    overlay: &Overlay<'_>,
+) -> Option<Kind<'a>> {
+    if assignment.contested.is_empty() {
+        return Some(Kind::Fits);
+    }
+    let on_its_way = search.state.forest().fits(&overlay.later, search.leaf, &assignment.usage);
+    on_its_way.then(|| Kind::Preempts(Vec::new()))
+}
+
+/// What is kept for a head that nobody can be preempted for: nothing if its queue can take it back from whoever
+/// borrows it, otherwise what it could have within its quota and its borrowing limit.
+fn to_reserve(search: &Search<'_>, assignment: &Assignment, overlay: &Overlay<'_>) -> Usage {
+    if search.queue.preemption.reclaim == Reclaim::Any {
+        return Usage::new();
+    }
+    let forest = search.state.forest();
+    let reserve = assignment.usage.iter().map(|(key, amount)| {
+        let quota = forest.quota(search.leaf, key);
+        let used = overlay.now.get(search.leaf, key);
+        let most = match (assignment.borrowing, quota.borrowing_limit) {
+            (0, _) => quota.nominal - used,
+            (_, Some(limit)) => quota.nominal + limit - used,
+            (_, None) => *amount,
+        };
+        (key.clone(), (*amount).min(most).max(Amount::ZERO))
+    });
+    reserve.collect()
+}

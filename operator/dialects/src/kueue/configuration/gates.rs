@@ -1,0 +1,186 @@
+//! Kueue's feature gates: their defaults, and what becomes of one that is set otherwise. A test holds the list against
+//! Kueue's own.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Problem, Warnings,
+    fields::Treatment::{self, Honoured, Ignored, Refused},
+};
+
+/// A gate, whether it is on by default, and what becomes of it when it is set otherwise.
+pub type Gate = (&'static str, bool, Treatment);
+
+const HERE: Treatment = Refused("this is always on here");
+const LOCKED: Treatment = Refused("Kueue has locked it to its default");
+const ABSENT: Treatment = Refused("this does not exist here yet");
+const NO_TOPOLOGY: Treatment = Ignored("topologies are not acted on yet");
+const NO_MULTIKUEUE: Treatment = Ignored("there is no MultiKueue");
+const NO_DEVICES: Treatment = Ignored("dynamic resource allocation is not counted yet");
+const NO_KIND: Treatment = Ignored("jobs of that kind are not managed yet");
+const HOW: Treatment = Ignored("it is about how Kueue does something, which is done otherwise here");
+
+/// Every gate of Kueue 0.19.
+pub const GATES: &[Gate] = &[
+    ("AdmissionFairSharing", true, Honoured),
+    ("AdmissionGatedBy", true, HERE),
+    ("AssignQueueLabelsForPods", true, Ignored("pods do not get the names of their queues as labels")),
+    ("CleanupProvisioningRequestsOnEviction", true, Ignored("no ProvisioningRequests are made")),
+    ("ConcurrentAdmission", false, ABSENT),
+    ("CustomMetricLabels", false, Ignored("metrics have Kueue's labels and no others")),
+    ("DeferRayServiceFinalizationForRedisCleanup", true, NO_KIND),
+    ("DisableWaitForPodsReady", false, Honoured),
+    ("ElasticJobsViaWorkloadSlices", true, HERE),
+    ("ElasticJobsViaWorkloadSlicesWithTAS", false, NO_TOPOLOGY),
+    ("FailureRecoveryPolicy", false, ABSENT),
+    ("FairSharingPreemptWithinNominal", true, HERE),
+    ("FairSharingPrioritizeNonBorrowing", true, HERE),
+    ("FastQuotaReleaseInPodIntegration", false, NO_KIND),
+    ("FinishOrphanedWorkloads", true, HERE),
+    ("FlavorFungibility", true, HERE),
+    ("FlavorFungibilityPreserveScanProgress", true, HERE),
+    ("HierarchicalCohorts", true, LOCKED),
+    ("KueueDRAIntegration", true, NO_DEVICES),
+    ("KueueDRAIntegrationConsumableCapacity", false, NO_DEVICES),
+    ("KueueDRAIntegrationExtendedResource", true, NO_DEVICES),
+    ("KueueDRAIntegrationPartitionableDevices", true, NO_DEVICES),
+    ("KueueDRARejectWorkloadsWhenDRADisabled", true, NO_DEVICES),
+    ("LWSImmutableGroupSize", true, NO_KIND),
+    ("LocalQueueMetrics", true, Honoured),
+    ("ManagedJobsNamespaceSelectorAlwaysRespected", true, LOCKED),
+    ("MetricForWorkloadCreationLatency", true, Ignored("there is no such metric")),
+    ("MetricsForCohorts", true, Honoured),
+    ("MultiKueue", true, NO_MULTIKUEUE),
+    ("MultiKueueAdaptersForCustomJobs", true, NO_MULTIKUEUE),
+    ("MultiKueueAllowInsecureKubeconfigs", false, LOCKED),
+    ("MultiKueueClusterProfile", false, NO_MULTIKUEUE),
+    ("MultiKueueIncrementalDispatcherConfig", true, NO_MULTIKUEUE),
+    ("MultiKueueIncrementalDispatcherRespectConfigOrder", true, NO_MULTIKUEUE),
+    ("MultiKueueKubeConfigPathValidation", false, NO_MULTIKUEUE),
+    ("MultiKueueManagerQuotaAutomation", false, NO_MULTIKUEUE),
+    ("MultiKueueOrchestratedPreemption", false, NO_MULTIKUEUE),
+    ("MultiKueueRedoAdmissionOnEvictionInWorker", true, LOCKED),
+    ("MultiKueueRemoteSpecSync", true, NO_MULTIKUEUE),
+    ("MultiKueueWaitForWorkloadAdmitted", true, LOCKED),
+    ("ObjectRetentionPolicies", true, LOCKED),
+    ("PartialAdmission", true, HERE),
+    ("PodIntegrationValidateGroupOwner", true, NO_KIND),
+    ("PrioritizePreemptorWorkloads", false, ABSENT),
+    ("PriorityBoost", false, Honoured),
+    ("PrioritySortingWithinCohort", true, HERE),
+    ("PropagateBatchJobLabelsToWorkload", true, LOCKED),
+    ("QuotaCheckStrategy", true, HERE),
+    ("ReclaimablePods", true, HERE),
+    ("RecomputeAssignmentUponPreemptionTargetsOverlap", false, ABSENT),
+    (
+        "RejectUpdatesToCQWithInvalidOnFlavors",
+        false,
+        Ignored("what is wrong with a queue stands in its status"),
+    ),
+    ("RemoveFinalizersWithStrictPatch", true, HOW),
+    ("SchedulerLibraryIntegration", false, ABSENT),
+    ("SchedulerLongRequeueInterval", false, HOW),
+    ("SchedulerTimestampPreemptionBuffer", false, ABSENT),
+    ("SchedulingEquivalenceHashing", true, HOW),
+    ("ShortWorkloadNames", false, Ignored("Workloads have the longer names")),
+    ("SkipAncestorCheckForDeletedWorkloads", true, HOW),
+    ("SkipFinalizersForPodsSuspendedByParent", true, LOCKED),
+    ("SkipReassignmentForPodOwnedWorkloads", true, NO_TOPOLOGY),
+    ("SparkApplicationIntegration", false, NO_KIND),
+    ("TASAssignmentsEncodingByHostnamePrefix", true, NO_TOPOLOGY),
+    ("TASBalancedPlacement", false, NO_TOPOLOGY),
+    ("TASCacheNodeMatchResults", true, NO_TOPOLOGY),
+    ("TASCacheTopologyTree", false, NO_TOPOLOGY),
+    ("TASCachingRemainingResources", true, NO_TOPOLOGY),
+    ("TASFailedNodeReplacement", true, NO_TOPOLOGY),
+    ("TASFailedNodeReplacementFailFast", true, NO_TOPOLOGY),
+    ("TASHandleOverlappingFlavors", true, NO_TOPOLOGY),
+    ("TASMultiLayerTopology", true, NO_TOPOLOGY),
+    ("TASProfileMixed", true, NO_TOPOLOGY),
+    ("TASRecomputeAssignmentWithinSchedulingCycle", true, NO_TOPOLOGY),
+    ("TASReplaceNodeDueToNotReadyOverFixedTime", false, NO_TOPOLOGY),
+    ("TASReplaceNodeOnNodeTaints", true, NO_TOPOLOGY),
+    ("TASReplaceNodeOnPodTermination", true, NO_TOPOLOGY),
+    ("TASRespectNodeAffinityPreferred", false, NO_TOPOLOGY),
+    ("TASValidateWorkloadSliceSize", true, NO_TOPOLOGY),
+    ("TLSOptions", true, Ignored("nothing is served over TLS")),
+    ("TopologyAwareScheduling", true, NO_TOPOLOGY),
+    (
+        "UnadmittedWorkloadsExplicitStatus",
+        false,
+        Ignored("a condition appears when there is something to say"),
+    ),
+    ("UnadmittedWorkloadsObservability", false, Honoured),
+    ("ValidateRayAndSparkJobUpdates", true, NO_KIND),
+    ("VectorizedResourceRequests", true, HOW),
+    ("VisibilityOnDemand", true, Ignored("there is no visibility server")),
+    ("WorkloadIdentifierAnnotations", true, Ignored("both the labels and the annotations are read")),
+    ("WorkloadPriorityClassDefaulting", false, ABSENT),
+    ("WorkloadRequestUseMergePatch", false, HOW),
+    ("WorkloadValidateResourcesAreNonNegative", true, Ignored("negative requests are never counted")),
+    (
+        "WorkloadValidationForPodSetMetadata",
+        true,
+        Ignored("the API server validates Workloads by their definition"),
+    ),
+];
+
+/// Gates that are of use only with others, and those.
+const NEEDS: &[(&str, &[&str])] = &[
+    ("ElasticJobsViaWorkloadSlicesWithTAS", &["ElasticJobsViaWorkloadSlices", "TopologyAwareScheduling"]),
+    ("KueueDRAIntegrationConsumableCapacity", &["KueueDRAIntegration"]),
+    ("KueueDRAIntegrationExtendedResource", &["KueueDRAIntegration"]),
+    ("KueueDRAIntegrationPartitionableDevices", &["KueueDRAIntegration"]),
+    ("TASBalancedPlacement", &["TopologyAwareScheduling"]),
+    ("TASFailedNodeReplacement", &["TopologyAwareScheduling"]),
+    ("TASFailedNodeReplacementFailFast", &["TopologyAwareScheduling", "TASFailedNodeReplacement"]),
+    ("TASHandleOverlappingFlavors", &["TopologyAwareScheduling"]),
+    ("TASMultiLayerTopology", &["TopologyAwareScheduling"]),
+    ("TASProfileMixed", &["TopologyAwareScheduling"]),
+    ("TASRecomputeAssignmentWithinSchedulingCycle", &["TopologyAwareScheduling"]),
+    ("TASReplaceNodeDueToNotReadyOverFixedTime", &["TopologyAwareScheduling", "TASFailedNodeReplacement"]),
+    ("TASReplaceNodeOnNodeTaints", &["TopologyAwareScheduling"]),
+    ("TASReplaceNodeOnPodTermination", &["TopologyAwareScheduling", "TASFailedNodeReplacement"]),
+    ("TASRespectNodeAffinityPreferred", &["TopologyAwareScheduling"]),
+    ("UnadmittedWorkloadsExplicitStatus", &["UnadmittedWorkloadsObservability"]),
+];
+
+/// The gates as they are set, over their defaults.
+#[derive(Debug, Default)]
+pub struct Gates(BTreeMap<String, bool>);
+
+impl Gates {
+    /// The gates as a file sets them.
+    pub(super) fn new(
+        set: BTreeMap<String, bool>,
+        problems: &mut Vec<Problem>,
+        warnings: &mut Warnings,
+    ) -> Self {
+        for (name, on) in &set {
+            let path = || format!("featureGates.{name}");
+            match GATES.iter().find(|(known, ..)| known == name) {
+                None => problems.push(Problem::new(path(), "Kueue 0.19 has no such feature gate")),
+                Some((_, default, _)) if on == default => {}
+                Some((_, _, Honoured)) => {}
+                Some((_, _, Ignored(why))) => warnings.add(why, path()),
+                Some((_, default, Refused(what))) => {
+                    problems.push(Problem::new(path(), format!("{what}: leave it {default}")));
+                }
+            }
+        }
+        let gates = Self(set);
+        for (gate, needed) in NEEDS {
+            for other in needed.iter().filter(|other| gates.is_on(gate) && !gates.is_on(other)) {
+                problems
+                    .push(Problem::new(format!("featureGates.{gate}"), format!("needs {other} to be on")));
+            }
+        }
+        gates
+    }
+
+    /// Whether a gate is on.
+    pub fn is_on(&self, gate: &str) -> bool {
+        let default = || GATES.iter().any(|(name, default, _)| *name == gate && *default);
+        self.0.get(gate).copied().unwrap_or_else(default)
+    }
+}

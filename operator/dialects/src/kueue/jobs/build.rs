@@ -1,0 +1,167 @@
+//! The Workload of a job.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use k8s_openapi::{
+    api::batch::v1::Job,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+use kube::ResourceExt;
+use serde_json::{Map, json};
+use sha1::{Digest, Sha1};
+use whalezen_core::name::WorkloadKey;
+use whalezen_crds::kueue::{
+    constants::{DEFAULT_POD_SET, RESOURCE_IN_USE_FINALIZER, annotation, label},
+    v1beta2::{PodSet, Workload, WorkloadSpec},
+};
+
+use super::{
+    super::{workload::gates, workload_target},
+    Priority,
+    batch::{clean, is_elastic, min_pods_count, pods_count},
+    slices::replacement_for,
+};
+use crate::write::{Verb, Write};
+
+/// The longest name of a Workload.
+const LONGEST_NAME: usize = 253;
+/// How much of the digest stands at the end of a name.
+const DIGEST_LENGTH: usize = 5;
+
+/// The Workload of a Job that has none.
+pub fn workload(job: &Job, (class, priority): Priority) -> Workload {
+    let uid = job.uid().unwrap_or_default();
+    let template = job.spec.as_ref().map(|spec| clean(&spec.template)).unwrap_or_default();
+    let elastic = is_elastic(job);
+    let name = if elastic { slice_name(job) } else { name("Job", "batch", &job.name_any(), &uid) };
+    let mut annotations = BTreeMap::new();
+    if let Some(gates) = gates(job.annotations()) {
+        annotations.insert(annotation::ADMISSION_GATED_BY.to_owned(), gates.to_owned());
+    }
+    if elastic {
+        annotations.insert(annotation::ELASTIC_JOB.to_owned(), "true".to_owned());
+        annotations.insert(annotation::WORKLOAD_SLICE_NAME.to_owned(), name.clone());
+    }
+    Workload {
+        metadata: ObjectMeta {
+            annotations: (!annotations.is_empty()).then_some(annotations),
+            name: Some(name),
+            namespace: job.namespace(),
+            labels: Some([(label::JOB_UID.to_owned(), uid.clone())].into()),
+            finalizers: Some(vec![RESOURCE_IN_USE_FINALIZER.to_owned()]),
+            owner_references: Some(vec![OwnerReference {
+                api_version: "batch/v1".to_owned(),
+                kind: "Job".to_owned(),
+                name: job.name_any(),
+                uid,
+                controller: Some(true),
+                block_owner_deletion: Some(true),
+            }]),
+            ..ObjectMeta::default()
+        },
+        spec: WorkloadSpec {
+            pod_sets: vec![PodSet {
+                name: DEFAULT_POD_SET.to_owned(),
+                template,
+                count: pods_count(job),
+                min_count: min_pods_count(job),
+                ..PodSet::default()
+            }],
+            queue_name: job.labels().get(label::QUEUE_NAME).cloned(),
+            priority_class_ref: class,
+            priority: Some(priority),
+            maximum_execution_time_seconds: max_seconds(job),
+            ..WorkloadSpec::default()
+        },
+        status: None,
+    }
+}
+
+/// For how many seconds a Job may run, if it says so in a way that can be read.
+pub fn max_seconds(job: &Job) -> Option<i32> {
+    let seconds = job.labels().get(label::MAX_EXEC_TIME_SECONDS)?.parse().ok()?;
+    (seconds > 0).then_some(seconds)
+}
+
+/// The Workload that takes the place of another when it is admitted: of the same pods, as many as the Job has now.
+pub fn successor(job: &Job, before: &Workload, priority: Priority) -> Workload {
+    let mut next = workload(job, priority);
+    let key = WorkloadKey::new(before.namespace().unwrap_or_default(), before.name_any());
+    if next.metadata.name == before.metadata.name {
+        // That one was made of this very generation, and shrank when an older one was still seen.
+        next.metadata.name = Some(digested_slice(job, "again"));
+    }
+    let chain = before
+        .annotations()
+        .get(annotation::WORKLOAD_SLICE_NAME)
+        .cloned()
+        .unwrap_or_else(|| before.name_any());
+    next.annotations_mut()
+        .insert(annotation::WORKLOAD_SLICE_REPLACEMENT_FOR.to_owned(), replacement_for(&key));
+    next.annotations_mut().insert(annotation::WORKLOAD_SLICE_NAME.to_owned(), chain);
+    // The template of a job that runs has an admission's marks in it; that of its Workload has not.
+    for (set, before) in next.spec.pod_sets.iter_mut().zip(&before.spec.pod_sets) {
+        set.template.clone_from(&before.template);
+    }
+    next
+}
+
+/// The patch that brings a waiting Workload to what its job is now. It keeps its place and whether it is active.
+pub fn update(job: &Job, key: &WorkloadKey, version: u64, priority: Priority) -> Write {
+    let now = workload(job, priority).spec;
+    let mut spec = Map::from_iter([
+        ("podSets".to_owned(), json!(now.pod_sets)),
+        ("priorityClassRef".to_owned(), json!(now.priority_class_ref)),
+        ("priority".to_owned(), json!(now.priority)),
+        ("maximumExecutionTimeSeconds".to_owned(), json!(now.maximum_execution_time_seconds)),
+    ]);
+    if let Some(queue) = now.queue_name.filter(|name| !name.is_empty()) {
+        spec.insert("queueName".to_owned(), json!(queue));
+    }
+    let body = json!({ "metadata": { "resourceVersion": version.to_string() }, "spec": spec });
+    let target = workload_target(&key.namespace, &key.name);
+    Write { target, status: false, verb: Verb::Merge, body }
+}
+
+/// The name of the Workload of an owner: readable, unique by a digest of who the owner is, and the same that
+/// Kueue would give, so that either can go on with the other's.
+pub fn name(kind: &str, group: &str, owner: &str, uid: &str) -> String {
+    digested(kind, owner, &format!("{kind}\n{group}\n{owner}\n{uid}"))
+}
+
+/// The name of a Workload of an elastic Job, which has one for each of its generations that grew.
+pub fn slice_name(job: &Job) -> String {
+    digested_slice(job, "")
+}
+
+fn digested_slice(job: &Job, more: &str) -> String {
+    let (owner, uid) = (job.name_any(), job.uid().unwrap_or_default());
+    let generation = job.metadata.generation.unwrap_or_default();
+    digested("Job", &owner, &format!("Job\nbatch\n{owner}\n{uid}\n{generation}{more}"))
+}
+
+fn digested(kind: &str, owner: &str, identity: &str) -> String {
+    let digest = Sha1::digest(identity);
+    let mut hex = String::new();
+    for byte in digest {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    let prefix: String = format!("{}-{owner}", kind.to_lowercase());
+    let prefix: String = prefix.chars().take(LONGEST_NAME - 1 - DIGEST_LENGTH).collect();
+    let digest: String = hex.chars().take(DIGEST_LENGTH).collect();
+    format!("{prefix}-{digest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_kueue_gives() {
+        // The scheme of Kueue 0.19.2's workload_names.go: SHA-1 of kind, group, name and uid, one a line.
+        assert_eq!(name("Job", "batch", "sample", "uid-1"), "job-sample-4502e");
+        assert_ne!(name("Job", "batch", "sample", "uid-1"), name("Job", "batch", "sample", "uid-2"));
+        assert_eq!(name("Job", "batch", &"x".repeat(300), "u").len(), 253);
+    }
+}

@@ -1,0 +1,521 @@
+//! The life of a job under a queue.
+//!
+//! A job and its Workload are compared, and the first thing that is not as it should be is put right; then they
+//! are seen again. So every [`Step`] is one write, and a restart in the middle changes nothing. What differs from
+//! kind to kind is in a description ([`batch`] is the first); the rules here are for all.
+
+pub mod batch;
+pub mod build;
+pub mod placement;
+pub mod slices;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::api::core::v1::Toleration;
+use serde_json::{Map, json};
+use whalezen_core::{
+    flavor::Flavor,
+    name::{FlavorName, WorkloadKey},
+    state::State,
+    workload::{Admission, Phase, Timestamp, Workload},
+};
+use whalezen_crds::kueue::{
+    constants::{RESOURCE_IN_USE_FINALIZER, annotation, condition as types, reason},
+    v1beta2::{PriorityClassKind, PriorityClassRef},
+};
+
+use self::placement::Unplaceable;
+use super::{
+    admission,
+    life::{self, Fate},
+    pods::Pods,
+    settings::Settings,
+    workload::WorkloadView,
+    workload_target,
+};
+use crate::write::{Note, Target, Verb, Write};
+
+/// A job's address.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct JobKey {
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+/// How a job ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ending {
+    /// Whether it ended well.
+    pub succeeded: bool,
+    /// What its controller says about it.
+    pub message: String,
+}
+
+/// How many completions a job has when it gets another number of pods than it asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Completions {
+    /// Those that it asks for.
+    AsAsked,
+    /// As many as pods.
+    AsManyAsPods,
+}
+
+/// What is kept of a job, whatever its kind: no pod templates.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobView {
+    /// Where it is.
+    pub target: Target,
+    /// Its uid.
+    pub uid: String,
+    /// Its `resourceVersion`.
+    pub version: u64,
+    /// The LocalQueue that it asks for.
+    pub queue: Option<String>,
+    /// Other controllers' gates that keep it from queueing, as they are written.
+    pub gates: Option<String>,
+    /// For how many seconds it may run.
+    pub max_seconds: Option<i32>,
+    /// The `WorkloadPriorityClass` that it asks for.
+    pub workload_priority_class: Option<String>,
+    /// The pods' `PriorityClass`.
+    pub pod_priority_class: Option<String>,
+    /// Whether it is suspended.
+    pub suspended: bool,
+    /// Whether its pod template may be changed now: it is suspended and its controller has taken notice.
+    pub at_rest: bool,
+    /// Pods of it that have not ended, those that are on their way out among them.
+    pub active: i32,
+    /// How many of the pods that it wants are neither ready nor have succeeded.
+    pub unready: i32,
+    /// How it ended, if it has.
+    pub ending: Option<Ending>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its pods as it asks for them now, or what is wrong with them.
+    pub pods: Result<Arc<[Pods]>, String>,
+    /// The Workload for which the pod template carries the marks of an admission, if it carries any. Anybody can
+    /// put them there.
+    pub injected: Option<String>,
+    /// The tolerations in the pod template.
+    pub tolerations: Vec<Toleration>,
+    /// Its labels.
+    pub template_labels: BTreeMap<String, String>,
+    /// Its annotations.
+    pub template_annotations: BTreeMap<String, String>,
+    /// How many of its pods have nothing to do any more.
+    pub done: u32,
+    /// How many completions it has when it gets another number of pods.
+    pub completions: Completions,
+    /// What is kept of it besides, if it may grow and shrink while it runs.
+    pub elastic: Option<slices::Elastic>,
+}
+
+/// What the priority classes say.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Priorities {
+    /// Values of `WorkloadPriorityClass` objects.
+    pub workload: BTreeMap<String, i32>,
+    /// Values of `PriorityClass` objects, and whether each is the default for all pods.
+    pub pod: BTreeMap<String, (i32, bool)>,
+}
+
+/// A job's priority: the class that it is from, if any, and the value.
+pub type Priority = (Option<PriorityClassRef>, i32);
+
+impl Priorities {
+    /// The priority of a job, or the name of the class that does not exist (yet).
+    pub fn of(&self, job: &JobView) -> Result<Priority, String> {
+        if let Some(name) = &job.workload_priority_class {
+            let value = self.workload.get(name);
+            let value = value.ok_or_else(|| format!("WorkloadPriorityClass {name} doesn't exist"))?;
+            return Ok((Some(PriorityClassRef::workload(name)), *value));
+        }
+        if let Some(name) = &job.pod_priority_class {
+            let (value, _) =
+                self.pod.get(name).ok_or_else(|| format!("PriorityClass {name} doesn't exist"))?;
+            return Ok((Some(PriorityClassRef::pod(name)), *value));
+        }
+        // There should be one default; of several the lowest counts, as for Kubernetes.
+        let defaults = self.pod.iter().filter(|(_, (_, default))| *default);
+        let default = defaults.min_by_key(|(_, (value, _))| *value);
+        Ok(default.map_or((None, 0), |(name, (value, _))| (Some(PriorityClassRef::pod(name)), *value)))
+    }
+}
+
+/// The next thing to do for a job.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Step {
+    /// Nothing, until something changes.
+    Rest,
+    /// This write, and then a word about it.
+    Write(Box<Write>, Option<Note>),
+    /// Its Workload is to be made, from the whole job ([`build::workload`]).
+    Create(Priority),
+    /// A Workload is to be made that takes the place of this one, with as many pods as the whole job has now
+    /// ([`build::successor`]).
+    Grow(Priority, WorkloadKey),
+    /// Pods of it are to be let past their scheduling gate ([`slices::open_gates`]).
+    Ungate {
+        /// What its pods are marked with.
+        mark: String,
+        /// How many pods there is quota for.
+        room: u32,
+    },
+    /// Its Workload, which waits, is about other pods than the job has now. It is to be brought up to date from
+    /// the whole job ([`build::update`]), so that it keeps its place.
+    Update(Priority),
+    /// Its pod template is to be put back as it was before admission, from the whole job and the whole Workload
+    /// ([`batch::restore`]).
+    Restore,
+    /// It cannot go on; a person is told why.
+    Stuck(Note),
+    /// This write, if the API server says that there is no job of this uid either.
+    IfGone {
+        /// Where the job was.
+        job: Target,
+        /// Its uid.
+        uid: String,
+        /// What to write then.
+        write: Box<Write>,
+    },
+}
+
+/// A Workload with both of its faces.
+#[derive(Clone, Copy, Debug)]
+pub struct Of<'a> {
+    /// Its name.
+    pub key: &'a WorkloadKey,
+    /// What writes need.
+    pub view: &'a WorkloadView,
+    /// What the core knows.
+    pub workload: &'a Workload,
+}
+
+/// What a step is decided from, besides the job and its Workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// The priority classes.
+    pub priorities: &'a Priorities,
+    /// The flavors.
+    pub flavors: &'a BTreeMap<FlavorName, Flavor>,
+    /// The scheduler's state.
+    pub state: &'a State,
+    /// What an administrator decided.
+    pub settings: &'a Settings,
+    /// Tolerations that flavors give to pods, as the API has them.
+    pub flavor_tolerations: &'a BTreeMap<FlavorName, Vec<Toleration>>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+impl<'a> Of<'a> {
+    /// What it holds, if it may run.
+    fn admitted(&self) -> Option<&'a Admission> {
+        match &self.workload.phase {
+            Phase::Reserved { admission, admitted: true, .. } => Some(admission),
+            _ => None,
+        }
+    }
+}
+
+/// The next step for a job and its Workload.
+pub fn next(job: &JobView, of: Option<Of<'_>>, around: Surroundings<'_>) -> Step {
+    let Some(of) = of else { return without_workload(job, around) };
+    if of.view.is(types::FINISHED) {
+        return match fate(job, of, around) {
+            Fate::Write(write, note) if !of.view.is_kept() => Step::Write(write, note),
+            _ => let_go(of),
+        };
+    }
+    if of.view.deleting {
+        return deleted(job, of);
+    }
+    if let Some(ending) = &job.ending {
+        return finish(job, of, ending, around.now);
+    }
+    if job.deleting || of.view.unreadable {
+        // What cannot be read decides nothing: whoever runs goes on running.
+        return Step::Rest;
+    }
+    if of.workload.admission().is_some() && !matches(job, of) {
+        return delete_workload(job, of);
+    }
+    if let Fate::Write(write, note) = fate(job, of, around) {
+        return Step::Write(write, note);
+    }
+    if of.workload.admission().is_some() && of.view.is(types::EVICTED) {
+        let why = super::conditions::find(&of.view.conditions, types::EVICTED);
+        return bring_to_rest(job, why.map_or("", |condition| &condition.message))
+            .unwrap_or_else(|| release(of, around));
+    }
+    if let Some(step) = reclaim(job, of) {
+        return step;
+    }
+    if let Some(given) = of.admitted() {
+        return if job.suspended { start(job, of, given, around) } else { run(job, of, given, around) };
+    }
+    if let Some(step) = bring_to_rest(job, "Not admitted by cluster queue") {
+        return step;
+    }
+    if !matches(job, of) {
+        return Step::Update(priority_now(job, of, around));
+    }
+    keep_up(job, of, around)
+}
+
+/// Takes back what an evicted Workload holds, now that nothing runs by it.
+fn release(of: Of<'_>, around: Surroundings<'_>) -> Step {
+    let (obstacle, granular) = (around.state.obstacle(of.key), around.settings.granular_reasons);
+    write(admission::release(of.key, of.view, obstacle, granular, around.now))
+}
+
+/// A job whose Workload is being deleted: it stops first, unless it is over.
+fn deleted(job: &JobView, of: Of<'_>) -> Step {
+    if job.deleting || job.ending.is_some() {
+        return let_go(of);
+    }
+    match bring_to_rest(job, "The Workload is deleted") {
+        // The template as it was is in the Workload, which cannot be read.
+        Some(Step::Restore) if of.view.unreadable => let_go(of),
+        Some(step) => step,
+        None => let_go(of),
+    }
+}
+
+/// What is due for a job's Workload whatever its job.
+pub fn fate(job: &JobView, of: Of<'_>, around: Surroundings<'_>) -> Fate {
+    if (job.deleting || job.ending.is_some()) && !of.view.is(types::FINISHED) {
+        return Fate::Until(None);
+    }
+    life::next(of, around, job.suspended && job.active == 0)
+}
+
+/// A job that has no Workload: it rests, and then gets one.
+fn without_workload(job: &JobView, around: Surroundings<'_>) -> Step {
+    if job.queue.is_none() || job.ending.is_some() || job.deleting {
+        return Step::Rest;
+    }
+    if !job.suspended {
+        return suspend(job, "Suspended", "Waits for admission".to_owned());
+    }
+    if job.active > 0 {
+        return Step::Rest;
+    }
+    match around.priorities.of(job) {
+        Ok(priority) => Step::Create(priority),
+        Err(problem) => Step::Stuck(note(job, true, "ErrWorkloadCompose", problem)),
+    }
+}
+
+/// Suspends a job, waits for its pods, and puts its template back; `None` once all of it is done.
+fn bring_to_rest(job: &JobView, why: &str) -> Option<Step> {
+    if !job.suspended {
+        return Some(suspend(job, "Stopped", why.to_owned()));
+    }
+    if job.active > 0 || !job.at_rest {
+        return Some(Step::Rest);
+    }
+    job.injected.is_some().then_some(Step::Restore)
+}
+
+/// Whether the Workload is still about these pods. What admission itself changes in the template is not compared
+/// while it is there.
+fn matches(job: &JobView, of: Of<'_>) -> bool {
+    let (Ok(pods), Ok(sets)) = (&job.pods, &of.view.pods) else {
+        return job.pods.is_err() && of.view.pods.is_err();
+    };
+    let demands_count = job.suspended && job.injected.is_none();
+    let size = |pods: &Pods, set: &Pods| {
+        let given = given_size(pods, of);
+        // Until it is started, and again after it was stopped, a job that makes do with fewer pods asks for all.
+        Some(pods.count) == given
+            || (pods.count == set.count && (given.is_none() || !runs_by(job, of)))
+            // An elastic job may have any number, and its Workloads follow.
+            || (job.elastic.is_some() && of.workload.admission().is_some())
+    };
+    let same = |(pods, set): (&Pods, &Pods)| {
+        size(pods, set)
+            && pods.min_count == set.min_count
+            && pods.template.asks_as(&set.template)
+            && (!demands_count || pods.template.demand == set.template.demand)
+    };
+    pods.len() == sets.len() && pods.iter().zip(sets.iter()).all(same)
+}
+
+/// With how many pods a job is to run that may run with fewer than it asks for.
+fn given_size(pods: &Pods, of: Of<'_>) -> Option<u32> {
+    pods.min_count?;
+    let given = of.workload.admission()?.pod_sets.iter().find(|set| set.name == pods.name)?;
+    Some(given.count)
+}
+
+/// Whether a job runs, and was started by this Workload.
+fn runs_by(job: &JobView, of: Of<'_>) -> bool {
+    !job.suspended && job.injected.as_deref() == Some(of.view.mark(of.key))
+}
+
+/// The number of pods that a job has to be given because it has another.
+fn resized(job: &JobView, of: Of<'_>) -> Option<u32> {
+    let pods = job.pods.as_ref().ok()?.first()?;
+    given_size(pods, of).filter(|given| *given != pods.count)
+}
+
+/// Says how many of the pods have done their work, if the Workload does not say it yet: their quota is free.
+fn reclaim(job: &JobView, of: Of<'_>) -> Option<Step> {
+    let pods = of.view.pods.as_ref().ok()?.first()?;
+    let done = job.done.min(pods.count);
+    let said = of.view.reclaimable.get(&pods.name).copied().unwrap_or_default();
+    (done != said).then(|| write(admission::reclaim(of.key, &pods.name, done, of.view)))
+}
+
+/// Un-suspends an admitted job, on its flavors' nodes.
+fn start(job: &JobView, of: Of<'_>, given: &Admission, around: Surroundings<'_>) -> Step {
+    let placement = placement::placement(&of.view.checks, given, around);
+    let placement = match placement.and_then(|placement| {
+        // What is there by an earlier admission is put back first.
+        if job.injected.is_none() {
+            placement.agrees_with(job)?;
+        }
+        Ok(placement)
+    }) {
+        Ok(placement) => placement,
+        Err(Unplaceable::NoFlavor(missing)) => {
+            let message = format!("ResourceFlavor {missing}, in which the quota is, doesn't exist");
+            return Step::Stuck(note(job, true, "ErrStart", message));
+        }
+        Err(Unplaceable::Conflict(problem)) => {
+            let message = note(job, true, "FailedToStart", problem.clone());
+            let finish = admission::finish(of.key, "FailedToStart", &problem, of.view, around.now);
+            return Step::Write(Box::new(finish), Some(message));
+        }
+    };
+    let pods = resized(job, of);
+    let as_started =
+        job.injected.as_deref() == Some(of.view.mark(of.key)) && placement.is_in(job) && pods.is_none();
+    let body = if as_started {
+        json!({ "metadata": { "resourceVersion": job.version.to_string() }, "spec": { "suspend": false } })
+    } else if job.active > 0 || !job.at_rest {
+        return Step::Rest;
+    } else if job.injected.is_some() {
+        // By an admission that is over, or by somebody who would like to choose the nodes.
+        return Step::Restore;
+    } else {
+        batch::start(job, of, &placement, pods)
+    };
+    let message = format!("Admitted by clusterQueue {}", given.cluster_queue);
+    let started = note(job, false, "Started", message);
+    Step::Write(Box::new(merge(job.target.clone(), body)), Some(started))
+}
+
+/// An admitted job that runs. One that somebody un-suspended before it was started here runs on nodes that its
+/// quota is not for, and is started again.
+fn run(job: &JobView, of: Of<'_>, given: &Admission, around: Surroundings<'_>) -> Step {
+    // A flavor that was edited since does not stop those that were started here.
+    let started_here = job.injected.as_deref() == Some(of.view.mark(of.key));
+    let misplaced = || placement::placement(&of.view.checks, given, around).is_ok_and(|p| !p.is_in(job));
+    if !started_here && misplaced() {
+        return suspend(job, "Stopped", "Not on the nodes of its flavors".to_owned());
+    }
+    if resized(job, of).is_some() {
+        return suspend(job, "Stopped", "Not with the number of pods that it has quota for".to_owned());
+    }
+    if around.settings.pods_ready.is_some()
+        && let Some(news) = life::news_of_pods(of.view, job.unready == 0)
+    {
+        return write(admission::report_pods(of.key, news, of.view, given, around.now));
+    }
+    keep_up(job, of, around)
+}
+
+/// Declares the Workload of an ended job finished.
+fn finish(job: &JobView, of: Of<'_>, ending: &Ending, now: Timestamp) -> Step {
+    let word = if ending.succeeded { reason::finished::SUCCEEDED } else { reason::finished::FAILED };
+    let message = if ending.message.is_empty() { "Job finished" } else { &ending.message };
+    let finished =
+        note(job, false, "FinishedWorkload", format!("Workload '{}' is declared finished", of.key));
+    Step::Write(Box::new(admission::finish(of.key, word, message, of.view, now)), Some(finished))
+}
+
+/// Brings the queue and the priority of a Workload to what its job asks for now.
+fn keep_up(job: &JobView, of: Of<'_>, around: Surroundings<'_>) -> Step {
+    let reserved = of.workload.admission().is_some();
+    let mut spec = Map::new();
+    // A job that dropped its label keeps its place: a label is not a way around the queue.
+    let queue = job.queue.as_deref().unwrap_or(&of.view.queue);
+    if queue != of.view.queue && !reserved {
+        spec.insert("queueName".to_owned(), json!(queue));
+    }
+    // The time that it may run is settled once it runs.
+    if job.max_seconds != of.view.max_seconds && !reserved {
+        spec.insert("maximumExecutionTimeSeconds".to_owned(), json!(job.max_seconds));
+    }
+    let (class, value) = priority_now(job, of, around);
+    // While quota is held, the API server takes only another class of the same kind.
+    let kind = |class: &Option<PriorityClassRef>| class.as_ref().map(|class| class.kind);
+    if class != of.view.priority_class && (!reserved || kind(&class) == kind(&of.view.priority_class)) {
+        spec.insert("priorityClassRef".to_owned(), json!(class));
+        spec.insert("priority".to_owned(), json!(value));
+    }
+    let mut metadata = Map::from_iter([("resourceVersion".to_owned(), json!(of.view.version.to_string()))]);
+    if job.gates != of.view.gates {
+        metadata.insert("annotations".to_owned(), json!({ annotation::ADMISSION_GATED_BY: job.gates }));
+    } else if spec.is_empty() {
+        return Step::Rest;
+    }
+    let body = json!({ "metadata": metadata, "spec": spec });
+    let updated = note(job, false, "UpdatedWorkload", format!("Updated Workload: {}", of.key));
+    Step::Write(Box::new(merge(workload_target(&of.key.namespace, &of.key.name), body)), Some(updated))
+}
+
+/// The priority that a Workload should have. It follows the job's label for a `WorkloadPriorityClass`: the value
+/// is taken when the class is, and neither a class that was edited since nor one for pods changes it.
+fn priority_now(job: &JobView, of: Of<'_>, around: Surroundings<'_>) -> Priority {
+    let has = of.view.priority_class.as_ref();
+    let follows = has.is_none_or(|class| class.kind == PriorityClassKind::WorkloadPriorityClass);
+    let same = has.map(|class| &class.name) == job.workload_priority_class.as_ref();
+    let kept = (of.view.priority_class.clone(), of.view.priority.unwrap_or_default());
+    if same || !follows { kept } else { around.priorities.of(job).unwrap_or(kept) }
+}
+
+/// Deletes a Workload that does not stand for the job's pods.
+pub fn delete_workload(job: &JobView, of: Of<'_>) -> Step {
+    let deletion = admission::delete(of.key, of.view);
+    let message = format!("Deleted not matching Workload: {}", of.key);
+    Step::Write(Box::new(deletion), Some(note(job, false, "DeletedWorkload", message)))
+}
+
+/// Takes our finalizer off a Workload, so that it can go.
+pub fn let_go(of: Of<'_>) -> Step {
+    if !of.view.is_kept() {
+        return Step::Rest;
+    }
+    let others: Vec<_> =
+        of.view.finalizers.iter().filter(|name| *name != RESOURCE_IN_USE_FINALIZER).collect();
+    let finalizers = if others.is_empty() { json!(null) } else { json!(others) };
+    let body =
+        json!({ "metadata": { "resourceVersion": of.view.version.to_string(), "finalizers": finalizers } });
+    write(merge(workload_target(&of.key.namespace, &of.key.name), body))
+}
+
+fn suspend(job: &JobView, reason: &'static str, message: String) -> Step {
+    let body =
+        json!({ "metadata": { "resourceVersion": job.version.to_string() }, "spec": { "suspend": true } });
+    Step::Write(Box::new(merge(job.target.clone(), body)), Some(note(job, false, reason, message)))
+}
+
+fn write(write: Write) -> Step {
+    Step::Write(Box::new(write), None)
+}
+
+fn merge(target: Target, body: serde_json::Value) -> Write {
+    Write { target, status: false, verb: Verb::Merge, body }
+}
+
+/// A word to people about a job.
+pub fn note(job: &JobView, warning: bool, reason: &'static str, message: String) -> Note {
+    Note { about: job.target.clone(), uid: job.uid.clone(), warning, reason: reason.into(), message }
+}

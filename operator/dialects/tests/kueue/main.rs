@@ -1,0 +1,34 @@
+//! Kueue's dialect: objects in, writes out.
+
+#[cfg(test)]
+mod cluster;
+#[cfg(test)]
+mod elastic;
+#[cfg(test)]
+mod events;
+#[cfg(test)]
+mod fate;
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod life;
+#[cfg(test)]
+mod milestones;
+#[cfg(test)]
+mod object;
+#[cfg(test)]
+mod preempting;
+#[cfg(test)]
+mod reading;
+#[cfg(test)]
+mod seen;
+#[cfg(test)]
+mod shares;
+#[cfg(test)]
+mod slices;
+#[cfg(test)]
+mod steps;
+#[cfg(test)]
+mod totals;
+#[cfg(test)]
+mod words;

@@ -1,0 +1,4 @@
+//! The scheduler's decisions, away from the cluster: what it decides is a function of its state, so a state that was
+//! kept gives the same decision again.
+
+pub mod replay;
