@@ -5,7 +5,7 @@ CARGO ?= cargo
 BUILT  = $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench lint crds cluster-up cluster-down
+.PHONY: help build demo test soak bench lint crds cluster-up cluster-down
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -18,6 +18,10 @@ demo: build ## The source document's cluster, live: 12 jobs on 64 GPUs under quo
 
 test: build ## Every test, those on the real control plane included
 	$(CARGO) test --workspace
+
+soak: ## The property tests with new dice (CASES=... for other than 2,000 histories each)
+	PROPTEST_RNG_SEED=$$(date +%s) PROPTEST_CASES=$(or $(CASES),2000) \
+	$(CARGO) test -p whalezen-core -p whalezen-dialects -p whalezen-simulator
 
 bench: ## Against Kueue on Kueue's own harness (NAME=... for one benchmark)
 	$(CARGO) build --release --workspace --bins

@@ -78,6 +78,7 @@ impl Differential {
             measure("agreements", report.agreements, all),
             measure("explained", report.explained.len(), 0),
             measure("unexplained", report.differences.len(), 0),
+            measure("unsteady", report.unsteady.len(), 0),
         ])
     }
 }

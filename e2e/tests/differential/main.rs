@@ -6,6 +6,9 @@
 use anyhow::{Result, ensure};
 use whalezen_e2e::differential::{Family, Pair, Problem, Report, Seed, generate};
 
+/// How many of a family may differ once and not when they are played again.
+const UNSTEADY: usize = 3;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_fair_sharing_both_admit_and_evict_the_same_workloads() -> Result<()> {
     let problems = first(35, Family::Borrowing).chain(first(40, Family::Preemption));
@@ -27,6 +30,6 @@ async fn compare(family: Family, problems: Vec<Problem>) -> Result<()> {
     let report = Report::of(&pair, problems).await?;
     println!("{report}");
     pair.stop().await?;
-    ensure!(report.differences.is_empty(), "{report}");
+    ensure!(report.differences.is_empty() && report.unsteady.len() <= UNSTEADY, "{report}");
     Ok(())
 }

@@ -134,7 +134,7 @@ pub struct Workload {
     pub held_back: Option<HeldBack>,
     /// Whether its pods are all ready, or have succeeded.
     pub pods_ready: bool,
-    /// Its pods, or why they cannot be counted.
+    /// Its pods without those that have done their work, or why they cannot be counted.
     pub pod_sets: Result<Arc<[PodSet]>, String>,
     /// Why its pods could not be made as they are, if the API server would refuse them: no queue admits it.
     pub inadmissible: Option<String>,

@@ -457,7 +457,7 @@ fn see_if_readable(objects: &mut Objects, object: Value) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_is_written_nothing_panics(changed in prop::collection::vec((0..6_usize, changes()), 1..4)) {

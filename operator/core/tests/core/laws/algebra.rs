@@ -128,8 +128,6 @@ impl Tree {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
-
     #[test]
     fn available_is_the_most_that_breaks_no_limit_anywhere(tree in trees(), wants in vec((0..8_usize, 0..6_i64), 0..12)) {
         let forest = tree.forest();

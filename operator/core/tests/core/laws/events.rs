@@ -21,8 +21,6 @@ fn limits() -> impl Strategy<Value = [Option<i64>; 2]> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
-
     #[test]
     fn whatever_happens_what_is_derived_is_what_the_facts_say(shape: u8, limits in limits(), events in history(anything(), 40)) {
         let mut history = History::of_cluster(shape, limits);

@@ -10,7 +10,7 @@ use whalezen_core::{
         QueueBuilder, WorkloadBuilder, World, cohort, flavor, key, local_key, local_queue, namespace, queue,
         workload,
     },
-    workload::{Eviction, Workload},
+    workload::{Eviction, PodSet, Workload},
 };
 
 use crate::GPU;
@@ -192,6 +192,7 @@ impl History {
             Event::Left { name, pods } => world.change(&slot(name), |workload| {
                 let left = workload.left.entry("main".into()).or_insert(pods);
                 *left = pods.min(*left);
+                ask_for_what_is_left(workload);
             }),
             Event::Grows { name, shape } => {
                 submit(world, shaped((name + 2) % 12, shape).replaces(&slot(name)));
@@ -292,7 +293,18 @@ fn submit(world: &mut World, it: WorkloadBuilder) {
     if let Some(known) = world.state.workload(&it.key) {
         it.left.clone_from(&known.left);
     }
+    ask_for_what_is_left(&mut it);
     world.tell(it);
+}
+
+/// Pods that have done their work are not asked for.
+fn ask_for_what_is_left(workload: &mut Workload) {
+    let Ok(pod_sets) = &workload.pod_sets else { return };
+    let left = |set: &PodSet| {
+        let count = workload.left.get(&set.name).map_or(set.count, |left| set.count.min(*left));
+        PodSet { count, min_count: set.min_count.map(|least| least.min(count)), ..set.clone() }
+    };
+    workload.pod_sets = Ok(pod_sets.iter().map(left).collect());
 }
 
 fn slot(name: u8) -> String {
