@@ -74,6 +74,9 @@ impl Figures {
         add("rss_mb", "peak memory", "MB", 0, self.rss_mb);
         let per_workload = |n: u64| count(n) / count(self.workloads.max(1));
         add("writes_per_workload", "writes", "writes/workload", 2, per_workload(self.writes));
+        // Who is evicted is put back into the queue and admitted once more.
+        let changes = self.workloads.max(1) + 3 * self.evictions;
+        add("writes_per_change", "the same", "writes/change", 2, count(self.writes) / count(changes));
         add("events_per_workload", "events", "events/workload", 2, per_workload(self.events));
         add("server_cpu_s", "CPU of the API server", "s", 1, self.server_cpu_s);
         if let Some(usage) = self.usage {

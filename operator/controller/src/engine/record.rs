@@ -76,7 +76,10 @@ impl Record {
                     let waits = state.workload(&workload).is_some_and(|workload| workload.active);
                     waits.then(|| Decision::Requeued { workload, cluster_queue, reason: reason.clone() })
                 }
-                What::Reserved { .. } | What::Admitted { .. } | What::Ready { .. } | What::Finished => None,
+                What::Reserved { .. }
+                | What::Admitted { .. }
+                | What::Ready { .. }
+                | What::Finished { .. } => None,
             }
         });
     }

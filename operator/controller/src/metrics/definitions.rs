@@ -77,6 +77,8 @@ definitions! {
     ADMITTED_READY_WAIT = "admitted_until_ready_wait_time_seconds", WAITS, QUEUE_CLASS,
         "From admission until all pods were ready";
     FINISHED = "finished_workloads_total", Kind::Counter, QUEUE_CLASS, "Workloads that finished";
+    REPLACED_SLICES = "replaced_workload_slices_total", Kind::Counter, QUEUE,
+        "Slices of elastic jobs whose place another took";
     EVICTED = "evicted_workloads_total", Kind::Counter,
         &["cluster_queue", "reason", "underlying_cause", "priority_class"],
         "Evictions, by the reason of the condition Evicted and what led to it";

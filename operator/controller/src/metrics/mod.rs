@@ -5,6 +5,7 @@
 
 pub mod definitions;
 pub mod gauges;
+mod series;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use whalezen_dialects::kueue::milestones::{Milestone, What};
 use self::{
     definitions::{self as metric, Definition, Kind},
     gauges::Gauges,
+    series::Series,
 };
 
 /// Labels of a request.
@@ -58,6 +60,7 @@ pub struct Metrics {
     alone: bool,
     counters: BTreeMap<&'static str, Family<Labels, Counter>>,
     histograms: BTreeMap<&'static str, Histograms>,
+    series: Series,
 }
 
 impl Metrics {
@@ -122,6 +125,7 @@ impl Metrics {
             alone,
             counters,
             histograms,
+            series: Series::default(),
         }
     }
 
@@ -193,7 +197,12 @@ impl Metrics {
                 observe(&metric::READY_WAIT, &metric::LOCAL_READY_WAIT, *queued);
                 observe(&metric::ADMITTED_READY_WAIT, &metric::LOCAL_ADMITTED_READY_WAIT, *admitted);
             }
-            What::Finished => count(&metric::FINISHED, &metric::LOCAL_FINISHED),
+            What::Finished { replaced } => {
+                count(&metric::FINISHED, &metric::LOCAL_FINISHED);
+                if *replaced {
+                    self.count(&metric::REPLACED_SLICES, &[queue]);
+                }
+            }
             What::Evicted { reason, cause, first, ready } => {
                 let labels = [queue, reason.as_str(), cause.as_str(), priority_class.as_str()];
                 self.count(&metric::EVICTED, &labels);
@@ -216,13 +225,17 @@ impl Metrics {
 
     fn count(&self, of: &Definition, values: &[&str]) {
         if let Some(family) = self.counters.get(of.name) {
-            family.get_or_create(&self.labels(of, values.iter().copied())).inc();
+            let labels = self.labels(of, values.iter().copied());
+            family.get_or_create(&labels).inc();
+            self.series.note(of, &labels);
         }
     }
 
     fn observe(&self, of: &Definition, values: &[&str], time: Duration) {
         if let Some(family) = self.histograms.get(of.name) {
-            family.get_or_create(&self.labels(of, values.iter().copied())).observe(time.as_secs_f64());
+            let labels = self.labels(of, values.iter().copied());
+            family.get_or_create(&labels).observe(time.as_secs_f64());
+            self.series.note(of, &labels);
         }
     }
 
@@ -236,8 +249,15 @@ impl Metrics {
         labels.chain([("replica_role", role.to_owned())]).collect()
     }
 
-    /// Everything in the text format, with these gauges.
+    /// Everything in the text format, with these gauges. What was counted for queues and cohorts that have none is
+    /// forgotten.
     pub fn text(&self, gauges: &Gauges) -> String {
+        for (name, labels) in self.series.without_subject(gauges) {
+            let counted = self.counters.get(name).is_some_and(|family| family.remove(&labels));
+            if !counted && let Some(family) = self.histograms.get(name) {
+                family.remove(&labels);
+            }
+        }
         let mut now = Registry::with_prefix("kueue");
         for definition in metric::ALL {
             let Some(values) = gauges.get(definition.name) else { continue };

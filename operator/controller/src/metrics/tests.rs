@@ -43,7 +43,6 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("local_queue_finished_workloads", "a finished Workload is not counted where it was"),
     ("local_queue_unadmitted_workloads", "the verdicts are in the conditions"),
     ("pod_scheduling_gate_removal_seconds", "pods are not gated: there is no integration for them yet"),
-    ("replaced_workload_slices_total", "there are no workload slices yet"),
     ("unadmitted_workloads", "the verdicts are in the conditions"),
     (
         "workload_creation_latency_seconds",
@@ -175,15 +174,19 @@ fn what_happens_is_counted_under_kueues_names() {
             vec!["kueue_workload_eviction_latency_seconds_sum{Q,reason=\"Preempted\",R} 7.0"],
         ),
         (
-            What::Finished,
-            vec!["kueue_finished_workloads_total{QC} 1", "kueue_local_queue_finished_workloads_total{LC} 1"],
+            What::Finished { replaced: true },
+            vec![
+                "kueue_finished_workloads_total{QC} 1",
+                "kueue_local_queue_finished_workloads_total{LC} 1",
+                "kueue_replaced_workload_slices_total{Q,R} 1",
+            ],
         ),
     ];
     for (what, wanted) in table {
         let metrics = Metrics::new(false);
         metrics.leading.set(1);
         metrics.happened(&milestone(what), true, &["team"]);
-        let text = metrics.text(&Gauges::new());
+        let text = metrics.text(&gauges_of("cq"));
         for want in wanted {
             let want = want
                 .replace("QC", "Q,priority_class=\"high\",R")
@@ -196,12 +199,50 @@ fn what_happens_is_counted_under_kueues_names() {
     }
     let again = Metrics::new(true);
     again.happened(&milestone(evicted(false)), false, &[]);
-    let text = again.text(&Gauges::new());
+    let text = again.text(&gauges_of("cq"));
     assert!(
         !text.contains("once_total{") && !text.contains("local_queue_evicted_workloads_total{"),
         "{text}"
     );
     assert!(text.contains("replica_role=\"standalone\""), "{text}");
+}
+
+/// Gauges of a ClusterQueue, its LocalQueue and its cohort.
+fn gauges_of(queue: &str) -> Gauges {
+    let of = |labels: &[&str]| vec![(labels.iter().map(|label| (*label).to_owned()).collect(), 1.0)];
+    Gauges::from([
+        ("cluster_queue_status", of(&[queue, "active"])),
+        ("local_queue_status", of(&["lq", "ns", "True"])),
+        ("cohort_info", of(&["team", "", "team"])),
+    ])
+}
+
+#[test]
+fn what_was_counted_for_those_who_are_gone_is_forgotten() {
+    let metrics = Metrics::new(true);
+    for what in [What::Admitted { waited: Duration::ZERO, checked: None }, What::Finished { replaced: false }]
+    {
+        metrics.happened(&milestone(what), true, &["team"]);
+    }
+    metrics.attempt(true, Duration::ZERO);
+    let before = metrics.text(&gauges_of("cq"));
+    for name in [
+        "kueue_admitted_workloads_total{",
+        "kueue_admission_wait_time_seconds_sum{",
+        "kueue_local_queue_finished_workloads_total{",
+        "kueue_cohort_subtree_admitted_workloads_total{",
+    ] {
+        assert!(before.contains(name), "no {name} in\n{before}");
+    }
+    let without_queue = metrics.text(&gauges_of("other"));
+    assert!(!without_queue.contains("cluster_queue=\"cq\""), "{without_queue}");
+    assert!(without_queue.contains("name=\"lq\"") && without_queue.contains("cohort=\"team\""));
+    let without_all = metrics.text(&Gauges::new());
+    assert!(!without_all.contains("name=\"lq\"") && !without_all.contains("total{cohort="), "{without_all}");
+    assert!(without_all.contains("kueue_admission_attempts_total{"), "a count of no queue's stays");
+    metrics.happened(&milestone(What::Finished { replaced: false }), false, &[]);
+    let again = metrics.text(&gauges_of("cq"));
+    assert!(again.contains("kueue_finished_workloads_total{cluster_queue=\"cq\"") && !again.contains("} 2"));
 }
 
 /// A cohort with one queue of 8 GPUs and 4 cores, of which one workload holds 2 GPUs; another of 9 waits for ever, and

@@ -67,7 +67,10 @@ pub enum What {
         after: Duration,
     },
     /// It is over.
-    Finished,
+    Finished {
+        /// Whether it is the slice of a job that goes on in another.
+        replaced: bool,
+    },
 }
 
 /// What happened between two looks. `workload` is the core's view of it now, `holder` the ClusterQueue whose quota it
@@ -125,8 +128,9 @@ pub fn milestones(
         let reason = short(&evicted.reason).to_owned();
         happened.push(What::Released { reason, after: between(at(evicted), released) });
     }
-    if became(types::FINISHED).is_some() {
-        happened.push(What::Finished);
+    if let Some(finished) = became(types::FINISHED) {
+        let replaced = finished.reason == reason::finished::WORKLOAD_SLICE_REPLACED;
+        happened.push(What::Finished { replaced });
     }
     let Some(cluster_queue) = workload.admission().map(|given| &given.cluster_queue).or(holder) else {
         return Vec::new();

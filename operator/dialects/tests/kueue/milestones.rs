@@ -66,8 +66,15 @@ fn a_life_is_counted_step_by_step_and_each_step_once() {
     see(&mut objects, &finished);
     let milestones = objects.take_milestones();
     let [finish] = milestones.as_slice() else { panic!("{milestones:?}") };
-    assert_eq!(finish.what, What::Finished);
+    assert_eq!(finish.what, What::Finished { replaced: false });
     assert_eq!((finish.cluster_queue.as_str(), &*finish.local_queue.name), ("cq", "lq"));
+}
+
+#[test]
+fn a_slice_that_another_took_the_place_of_counts_as_replaced() {
+    let mut objects = seen([reserved(1)]);
+    let over = at(reserved(2), "Finished", true, "WorkloadSliceReplaced", 20);
+    assert_eq!(happened(&mut objects, &over), [What::Finished { replaced: true }]);
 }
 
 #[test]
