@@ -311,7 +311,7 @@ impl Engine {
             let plan = plan(&self.objects.state, now, &self.policy);
             self.metrics.attempt(!plan.admit.is_empty(), begun.elapsed());
             self.record.held(&plan, &self.objects.state, now);
-            self.objects.state.follow(&plan);
+            self.objects.state.follow(&plan, now, &self.policy);
             for admit in &plan.admit {
                 if let Some((write, notes)) = self.objects.admission(admit)
                     && self.objects.state.assume(admit)

@@ -5,13 +5,15 @@
 //! time ([`State::from_snapshot`] does, and [`State::audit`] compares): the quota forest, what is used in it, who
 //! waits where, the counts.
 //!
-//! Workload events are applied at once. A change of a declaration (a queue, a flavor, a cohort, a namespace) is
-//! only noted, and [`settle`](State::settle) recomputes what depends on it once for all changes before it; a plan
-//! needs a settled state.
+//! There is one way in: [`State::tell`], and [`State::follow`] for a plan; what comes in can be put on record there.
+//! Workload events are applied at once. A change of a declaration (a queue, a flavor, a cohort, a namespace) is only
+//! noted, and [`settle`](State::settle) recomputes what depends on it once for all changes before it; a plan needs a
+//! settled state.
 
 mod activity;
 mod audit;
 mod declarations;
+mod event;
 pub mod explain;
 mod holders;
 mod memories;
@@ -20,6 +22,7 @@ mod reports;
 mod slices;
 mod snapshot;
 mod tally;
+mod telling;
 mod workloads;
 
 use std::{
@@ -30,7 +33,13 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    activity::Inactive, holders::Holder, reports::Report, slices::Replaced, snapshot::Snapshot, tally::Tally,
+    activity::Inactive,
+    event::{Event, Planned, Step},
+    holders::Holder,
+    reports::Report,
+    slices::Replaced,
+    snapshot::Snapshot,
+    tally::Tally,
 };
 use self::{places::Standing, tally::Counts};
 use crate::{
@@ -134,13 +143,15 @@ pub struct State {
     stale_namespaces: BTreeSet<Arc<str>>,
     /// One copy of each list of pod sets, shared by all workloads that have it.
     shapes: BTreeSet<Arc<[PodSet]>>,
+    /// What happened and was not taken yet, where it is put on record.
+    record: Option<Vec<Step>>,
 }
 
 impl State {
     /// The state in which these facts hold and nothing was tried yet.
     pub fn from_snapshot(facts: Facts) -> Self {
         let mut state = Self { facts, stale: true, ..Self::default() };
-        state.settle();
+        state.bring_up_to_date();
         state
     }
 

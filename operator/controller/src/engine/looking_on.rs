@@ -109,7 +109,7 @@ impl Engine {
         self.objects.state.settle();
         while self.objects.state.awake_lines().next().is_some() {
             let plan = plan(&self.objects.state, now, &self.policy);
-            self.objects.state.follow(&plan);
+            self.objects.state.follow(&plan, now, &self.policy);
             self.expect(&plan, now);
             if !plan.more {
                 return;

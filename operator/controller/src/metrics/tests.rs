@@ -292,7 +292,7 @@ fn world() -> Objects {
     objects.apply_workload(&workload("never", 99, json!({})));
     objects.state.settle();
     let plan = plan(&objects.state, Timestamp(0), &Policy::default());
-    objects.state.follow(&plan);
+    objects.state.follow(&plan, Timestamp(0), &Policy::default());
     objects.apply_workload(&workload("new", 1, json!({})));
     objects.state.settle();
     objects.state.account(Timestamp(0));

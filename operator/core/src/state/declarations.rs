@@ -15,30 +15,24 @@ use crate::{
 
 /// What the whole forest depends on.
 impl State {
-    /// A flavor was seen.
-    pub fn apply_flavor(&mut self, flavor: Flavor) {
+    pub(super) fn see_flavor(&mut self, flavor: Flavor) {
         self.declare(|facts| put(&mut facts.flavors, flavor.name.clone(), flavor));
     }
 
-    /// A flavor is gone.
-    pub fn delete_flavor(&mut self, name: &FlavorName) {
+    pub(super) fn lose_flavor(&mut self, name: &FlavorName) {
         self.declare(|facts| facts.flavors.remove(name).is_some());
     }
 
-    /// A cohort was seen.
-    pub fn apply_cohort(&mut self, cohort: Cohort) {
+    pub(super) fn see_cohort(&mut self, cohort: Cohort) {
         self.changed.cohorts.insert(cohort.name.clone());
         self.declare(|facts| put(&mut facts.cohorts, cohort.name.clone(), cohort));
     }
 
-    /// A cohort is gone.
-    pub fn delete_cohort(&mut self, name: &CohortName) {
+    pub(super) fn lose_cohort(&mut self, name: &CohortName) {
         self.declare(|facts| facts.cohorts.remove(name).is_some());
     }
 
-    /// A ClusterQueue was seen. One that became invalid admits nothing more, but keeps the quota that it had, for
-    /// what its workloads hold and what others borrow from it.
-    pub fn apply_queue(&mut self, mut queue: ClusterQueue) {
+    pub(super) fn see_queue(&mut self, mut queue: ClusterQueue) {
         self.changed.queues.insert(queue.name.clone());
         if queue.invalid.is_some()
             && let Some(known) = self.facts.queues.get(&queue.name)
@@ -48,18 +42,15 @@ impl State {
         self.declare(|facts| put(&mut facts.queues, queue.name.clone(), queue));
     }
 
-    /// A ClusterQueue is gone.
-    pub fn delete_queue(&mut self, name: &ClusterQueueName) {
+    pub(super) fn lose_queue(&mut self, name: &ClusterQueueName) {
         self.declare(|facts| facts.queues.remove(name).is_some());
     }
 
-    /// An admission check was seen.
-    pub fn apply_check(&mut self, check: Check) {
+    pub(super) fn see_check(&mut self, check: Check) {
         self.declare(|facts| put(&mut facts.checks, check.name.clone(), check));
     }
 
-    /// An admission check is gone.
-    pub fn delete_check(&mut self, name: &CheckName) {
+    pub(super) fn lose_check(&mut self, name: &CheckName) {
         self.declare(|facts| facts.checks.remove(name).is_some());
     }
 
@@ -71,29 +62,24 @@ impl State {
 
 /// What only the workloads of one namespace depend on.
 impl State {
-    /// A LocalQueue was seen.
-    pub fn apply_local_queue(&mut self, queue: LocalQueue) {
+    pub(super) fn see_local_queue(&mut self, queue: LocalQueue) {
         let key = queue.key.clone();
         self.changed.local_queues.insert(key.clone());
         self.declare_in(&key.namespace, |facts| put(&mut facts.local_queues, key.clone(), queue));
     }
 
-    /// A LocalQueue is gone.
-    pub fn delete_local_queue(&mut self, key: &LocalQueueKey) {
+    pub(super) fn lose_local_queue(&mut self, key: &LocalQueueKey) {
         self.facts.memories.remove(key);
         self.declare_in(&key.namespace, |facts| facts.local_queues.remove(key).is_some());
         self.rank_again(key);
     }
 
-    /// A namespace was seen with these labels.
-    pub fn apply_namespace(&mut self, name: &str, labels: Labels) {
-        let name: Arc<str> = name.into();
-        self.declare_in(&name, |facts| put(&mut facts.namespaces, Arc::clone(&name), labels));
+    pub(super) fn see_namespace(&mut self, name: &Arc<str>, labels: Labels) {
+        self.declare_in(name, |facts| put(&mut facts.namespaces, Arc::clone(name), labels));
     }
 
-    /// A namespace is gone.
-    pub fn delete_namespace(&mut self, name: &str) {
-        self.declare_in(&name.into(), |facts| facts.namespaces.remove(name).is_some());
+    pub(super) fn lose_namespace(&mut self, name: &Arc<str>) {
+        self.declare_in(name, |facts| facts.namespaces.remove(name).is_some());
     }
 
     fn declare_in(&mut self, namespace: &Arc<str>, change: impl FnOnce(&mut Facts) -> bool) {
@@ -105,9 +91,7 @@ impl State {
 
 /// Settling.
 impl State {
-    /// Brings everything derived up to date: what depends on changed declarations is recomputed, and those wake
-    /// who wait where something was given back.
-    pub fn settle(&mut self) {
+    pub(super) fn bring_up_to_date(&mut self) {
         let namespaces = mem::take(&mut self.stale_namespaces);
         if mem::take(&mut self.stale) {
             self.rebuild();

@@ -85,9 +85,7 @@ impl State {
         self.facts.past_evictions.iter()
     }
 
-    /// What is known of evictions that others may have planned. Of each ClusterQueue the longer of both lists counts:
-    /// what was planned here is in the other one too, at another second.
-    pub fn recall_evictions(&mut self, others: Vec<Past>) {
+    pub(super) fn see_evictions(&mut self, others: Vec<Past>) {
         let own = std::mem::take(&mut self.facts.past_evictions);
         let mut lead: BTreeMap<ClusterQueueName, i64> = BTreeMap::new();
         for (past, count) in own.iter().map(|past| (past, 1)).chain(others.iter().map(|past| (past, -1))) {
@@ -100,8 +98,7 @@ impl State {
         self.facts.past_evictions = all.into();
     }
 
-    /// Has those looked at again whom the brakes held back. To be called when the brakes changed, and now and then.
-    pub fn release_brakes(&mut self) {
+    pub(super) fn wake_braked(&mut self) {
         for queue in std::mem::take(&mut self.braked) {
             if let Some(pending) = self.pending.get_mut(&queue) {
                 pending.wake(|until| *until == Until::Released);
@@ -120,7 +117,7 @@ impl State {
             let unwritten = self.facts.evicting.values().filter(|evict| evict.preemptor == *key);
             let unwritten: Vec<_> = unwritten.map(|evict| evict.workload.clone()).collect();
             for victim in unwritten {
-                self.spare(&victim);
+                self.let_go_on(&victim);
             }
         }
     }

@@ -16,8 +16,7 @@ use crate::{
 
 /// The memory.
 impl State {
-    /// From now on what `LocalQueues` consume is remembered by these rules, or not at all.
-    pub fn remember(&mut self, rules: Option<Rules>) {
+    pub(super) fn set_rules(&mut self, rules: Option<Rules>) {
         self.stale |= self.facts.consumption != rules;
         self.facts.consumption = rules;
     }
@@ -32,16 +31,14 @@ impl State {
         self.facts.memories.get(queue)
     }
 
-    /// What the status of a LocalQueue says that it consumed. It counts until more is known.
-    pub fn recall(&mut self, queue: &LocalQueueKey, consumed: Consumed) {
+    pub(super) fn see_consumed(&mut self, queue: &LocalQueueKey, consumed: Consumed) {
         if self.facts.consumption.is_some() {
             self.facts.memories.entry(queue.clone()).or_default().recall(consumed);
             self.rank_again(queue);
         }
     }
 
-    /// Another replica admits from now on: what the `LocalQueues`' status says counts again.
-    pub fn stop_accounting(&mut self) {
+    pub(super) fn start_memories_over(&mut self) {
         for memory in self.facts.memories.values_mut() {
             memory.start_over();
         }
@@ -51,19 +48,21 @@ impl State {
         }
     }
 
-    /// Works out what `LocalQueues` consumed until now: of each every sampling interval, and once somebody of it was
-    /// admitted. Of one that is stopped, or cannot get anybody admitted, nothing is worked out meanwhile.
-    pub fn account(&mut self, now: Timestamp) {
-        debug_assert!(self.is_settled(), "what is used is to be known");
-        let Some(rules) = self.facts.consumption.clone() else { return };
+    /// Of which `LocalQueues` it is to be worked out now what they consumed.
+    pub(super) fn due(&self, now: Timestamp) -> Vec<LocalQueueKey> {
+        let Some(rules) = &self.facts.consumption else { return Vec::new() };
         let due = |local: &&LocalQueue| match self.facts.memories.get(&local.key) {
-            Some(memory) if !memory.is_due(&rules, now) => false,
+            Some(memory) if !memory.is_due(rules, now) => false,
             Some(memory) if memory.has_settled() => true,
             _ => local.stop == Stop::No && self.active.contains(&local.cluster_queue),
         };
-        let due: Vec<_> =
-            self.facts.local_queues.values().filter(due).map(|local| local.key.clone()).collect();
-        for key in due {
+        self.facts.local_queues.values().filter(due).map(|local| local.key.clone()).collect()
+    }
+
+    pub(super) fn work_out(&mut self, now: Timestamp) {
+        debug_assert!(self.is_settled(), "what is used is to be known");
+        let Some(rules) = self.facts.consumption.clone() else { return };
+        for key in self.due(now) {
             let used = self.in_use(&key);
             self.facts.memories.entry(key.clone()).or_default().work_out(&rules, &used, now);
             self.changed.local_queues.insert(key.clone());

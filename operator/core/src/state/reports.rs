@@ -1,6 +1,6 @@
 //! What the conditions of waiting workloads should say.
 
-use super::{State, places::Place};
+use super::{Event, State, places::Place};
 use crate::{
     assign::Offer,
     name::{ClusterQueueName, WorkloadKey},
@@ -113,15 +113,18 @@ impl State {
             self.unreported.remove(&key);
         }
         for report in &reports {
-            if let Some(workload) = self.facts.workloads.get_mut(&report.workload) {
-                workload.reported = Some(report.verdict.told());
-            }
+            self.tell(Event::Reported(report.workload.clone(), report.verdict.told()));
         }
         reports
     }
 
-    /// A report could not be written: it is due again.
-    pub fn report_again(&mut self, key: &WorkloadKey) {
+    pub(super) fn note_told(&mut self, key: &WorkloadKey, told: Told) {
+        if let Some(workload) = self.facts.workloads.get_mut(key) {
+            workload.reported = Some(told);
+        }
+    }
+
+    pub(super) fn note_untold(&mut self, key: &WorkloadKey) {
         if let Some(workload) = self.facts.workloads.get_mut(key) {
             workload.reported = None;
             self.unreported.insert(key.clone());

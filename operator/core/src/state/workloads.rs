@@ -12,19 +12,22 @@ use crate::{
 };
 
 impl State {
-    /// A workload was seen. What is older than what is known of that name, or not newer than what is known of the
-    /// same object, is ignored.
-    pub fn apply_workload(&mut self, mut workload: Workload) {
-        let key = workload.key.clone();
-        if let Some(known) = self.facts.workloads.get(&key) {
+    /// Whether more is known than what this says.
+    pub(super) fn is_old(&self, workload: &Workload) -> bool {
+        self.facts.workloads.get(&workload.key).is_some_and(|known| {
             let same = known.uid == workload.uid;
-            if workload.version < known.version || (same && workload.version == known.version) {
-                return;
-            }
-            if !same {
-                self.facts.assumed.remove(&key);
-                self.facts.evicting.remove(&key);
-            }
+            workload.version < known.version || (same && workload.version == known.version)
+        })
+    }
+
+    pub(super) fn see_workload(&mut self, mut workload: Workload) {
+        if self.is_old(&workload) {
+            return;
+        }
+        let key = workload.key.clone();
+        if self.facts.workloads.get(&key).is_some_and(|known| known.uid != workload.uid) {
+            self.facts.assumed.remove(&key);
+            self.facts.evicting.remove(&key);
         }
         if workload.phase != Phase::Pending {
             self.facts.assumed.remove(&key);
@@ -45,8 +48,7 @@ impl State {
         self.move_on(&key);
     }
 
-    /// A workload's pods are counted anew, because what they are counted by has changed and not their object.
-    pub fn recount(
+    pub(super) fn see_count(
         &mut self,
         key: &WorkloadKey,
         pod_sets: Result<Arc<[PodSet]>, String>,
@@ -61,8 +63,7 @@ impl State {
         self.move_on(key);
     }
 
-    /// A workload is gone.
-    pub fn delete_workload(&mut self, key: &WorkloadKey) {
+    pub(super) fn lose_workload(&mut self, key: &WorkloadKey) {
         self.facts.assumed.remove(key);
         self.facts.refused.remove(key);
         self.facts.evicting.remove(key);
@@ -75,30 +76,34 @@ impl State {
         self.unreported.remove(key);
     }
 
-    /// Believes that a planned admission happens, until [`confirm`](Self::confirm) or [`forget`](Self::forget).
-    /// Says whether it does: not if the workload has left its queue or is another version than was planned for.
-    pub fn assume(&mut self, admit: &Admit) -> bool {
+    /// Whether a planned admission may still happen.
+    pub(super) fn may_happen(&self, admit: &Admit) -> bool {
         let key = &admit.workload;
         let current = self.workload(key).is_some_and(|workload| workload.version == admit.version);
         let waits = matches!(self.standings.get(key).map(|s| &s.place), Some(Place::Queued { .. }));
-        if current && waits {
-            self.facts.assumed.insert(key.clone(), admit.admission.clone());
-            let queue = &admit.admission.cluster_queue;
-            if let Some(kept) = self.facts.reserved.get(queue).filter(|kept| kept.workload == *key) {
-                let all_of_it = kept.usage == admit.admission.usage();
-                self.facts.reserved.remove(queue);
-                self.favour(queue);
-                if !all_of_it {
-                    self.note_freed_in(queue);
-                }
-            }
-            self.move_on(key);
-            self.charge_penalty(key, &admit.admission.cluster_queue);
-        }
         current && waits
     }
 
-    /// Believes that an eviction happens, until the workload's object says so or [`spare`](Self::spare) is called.
+    pub(super) fn believe(&mut self, admit: Admit) {
+        if !self.may_happen(&admit) {
+            return;
+        }
+        let Admit { workload: key, admission, .. } = admit;
+        let queue = admission.cluster_queue.clone();
+        let kept = self.facts.reserved.get(&queue).filter(|kept| kept.workload == key);
+        if let Some(all_of_it) = kept.map(|kept| kept.usage == admission.usage()) {
+            self.facts.reserved.remove(&queue);
+            self.favour(&queue);
+            if !all_of_it {
+                self.note_freed_in(&queue);
+            }
+        }
+        self.facts.assumed.insert(key.clone(), admission);
+        self.move_on(&key);
+        self.charge_penalty(&key, &queue);
+    }
+
+    /// Believes that an eviction happens, until the workload's object says so or it is [spared](Self::spare).
     fn evict(&mut self, evict: &Evict) {
         let key = &evict.workload;
         if matches!(self.standings.get(key).map(|s| &s.place), Some(Place::Holding { .. })) {
@@ -112,8 +117,7 @@ impl State {
         }
     }
 
-    /// Takes an eviction back that was not written yet. Whoever it was for is looked at again.
-    pub fn spare(&mut self, key: &WorkloadKey) {
+    pub(super) fn let_go_on(&mut self, key: &WorkloadKey) {
         if let Some(evict) = self.facts.evicting.remove(key) {
             self.move_on(key);
             self.note_freed_in(&evict.cluster_queue);
@@ -138,17 +142,15 @@ impl State {
         self.note_awake(&hold.queue);
     }
 
-    /// The API server accepted a write to this workload and answered with it as it is now.
-    pub fn confirm(&mut self, workload: Workload) {
+    pub(super) fn see_written(&mut self, workload: Workload) {
         let key = workload.key.clone();
         if self.facts.workloads.get(&key).is_some_and(|known| known.uid == workload.uid) {
-            self.apply_workload(workload);
-            self.forget(&key);
+            self.see_workload(workload);
+            self.take_back(&key);
         }
     }
 
-    /// Takes an assumption back.
-    pub fn forget(&mut self, key: &WorkloadKey) {
+    pub(super) fn take_back(&mut self, key: &WorkloadKey) {
         if self.facts.assumed.remove(key).is_some() {
             if self.facts.workloads.get(key).is_none_or(|workload| workload.admission().is_none()) {
                 self.facts.evicting.remove(key);
@@ -158,9 +160,7 @@ impl State {
         }
     }
 
-    /// Takes an assumption back because the API server refused the write. The workload waits, and holds nobody
-    /// up, until its object changes or [`try_again`](Self::try_again) is called.
-    pub fn refuse(&mut self, key: &WorkloadKey, problem: String) {
+    pub(super) fn take_back_for_good(&mut self, key: &WorkloadKey, problem: String) {
         self.facts.assumed.remove(key);
         self.facts.evicting.remove(key);
         if self.facts.workloads.contains_key(key) {
@@ -170,16 +170,13 @@ impl State {
         self.move_on(key);
     }
 
-    /// Lets a refused workload queue again.
-    pub fn try_again(&mut self, key: &WorkloadKey) {
+    pub(super) fn let_in_again(&mut self, key: &WorkloadKey) {
         if self.facts.refused.remove(key).is_some() {
             self.move_on(key);
         }
     }
 
-    /// Believes everything in a plan but its admissions, which are [assumed](Self::assume) as they are written. To
-    /// be called before any other change, or what happened since the plan would go unnoticed by those it could help.
-    pub fn follow(&mut self, plan: &Plan) {
+    pub(super) fn believe_plan(&mut self, plan: &Plan) {
         for park in &plan.park {
             self.park(park);
         }

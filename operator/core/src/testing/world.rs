@@ -232,7 +232,7 @@ impl World {
 
     /// Does what the operator does with a plan: parks, holds, evicts, assumes, writes, and believes the answers.
     pub fn apply(&mut self, plan: &Plan, applier: &mut impl Applier) {
-        self.state.follow(plan);
+        self.state.follow(plan, self.now, &self.policy);
         for evict in &plan.evict {
             match applier.evict(evict) {
                 Answer::Accepted => self.tell_to_stop(&evict.workload.to_string(), Eviction::Preempted),

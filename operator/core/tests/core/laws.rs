@@ -4,3 +4,4 @@ mod algebra;
 mod events;
 mod histories;
 mod quantities;
+mod record;

@@ -131,7 +131,7 @@ fn under_a_policy_of_one_at_a_time_the_next_is_admitted_when_the_last_ones_pods_
         .with(wants("ns/d", 9).since(4));
     world.policy.one_at_a_time = true;
     let plan = world.plan();
-    world.state.follow(&plan);
+    world.state.follow(&plan, world.now, &world.policy);
     let admitted = |plan: &Plan| plan.admit.iter().map(|a| a.workload.to_string()).collect::<Vec<_>>();
     assert_eq!(admitted(&plan), ["ns/a"]);
     assert!(world.state.assume(&plan.admit[0]));

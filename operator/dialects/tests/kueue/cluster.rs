@@ -457,7 +457,7 @@ impl Cluster {
 
     fn planned(&mut self, now: Timestamp) -> Vec<whalezen_core::plan::Admit> {
         let plan = plan(&self.operator.state, now, &Policy::default());
-        self.operator.state.follow(&plan);
+        self.operator.state.follow(&plan, now, &Policy::default());
         plan.admit
     }
 

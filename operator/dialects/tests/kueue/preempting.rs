@@ -25,7 +25,7 @@ fn planned() -> Objects {
     }
     objects.state.settle();
     let plan = plan(&objects.state, NOW, &Policy::default());
-    objects.state.follow(&plan);
+    objects.state.follow(&plan, NOW, &Policy::default());
     objects
 }
 

@@ -476,7 +476,7 @@ proptest! {
             objects.admission(admit);
             objects.state.assume(admit);
         }
-        objects.state.follow(&plan);
+        objects.state.follow(&plan, NOW, &whalezen_core::plan::Policy::default());
         for report in objects.state.take_reports(10) {
             objects.report(&report, NOW);
         }

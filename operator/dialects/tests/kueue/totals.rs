@@ -123,7 +123,7 @@ fn who_waits_is_counted_anew_when_the_namespaces_limits_change_and_who_holds_is_
     let plan =
         whalezen_core::plan::plan(&objects.state, crate::seen::NOW, &whalezen_core::plan::Policy::default());
     assert!(plan.admit.is_empty(), "16 of 8");
-    objects.state.follow(&plan);
+    objects.state.follow(&plan, crate::seen::NOW, &whalezen_core::plan::Policy::default());
     see(&mut objects, &gpus("4"));
     let (write, _) = admitted(&mut objects);
     let usage = &write.body["status"]["admission"]["podSetAssignments"][0]["resourceUsage"];

@@ -40,7 +40,7 @@ fn waiting(settings: Settings, train: &Object) -> Objects {
     }
     objects.state.settle();
     let plan = whalezen_core::plan::plan(&objects.state, NOW, &whalezen_core::plan::Policy::default());
-    objects.state.follow(&plan);
+    objects.state.follow(&plan, NOW, &whalezen_core::plan::Policy::default());
     objects
 }
 

@@ -216,7 +216,7 @@ impl History {
     fn plan(&mut self, answers: u8) {
         self.world.now.0 += i64::from(answers) * 100;
         let plan = self.world.plan();
-        self.world.state.follow(&plan);
+        self.world.state.follow(&plan, self.world.now, &self.world.policy);
         for (index, evict) in plan.evict.iter().enumerate() {
             match answers.rotate_right(u32::try_from(index).unwrap_or(0)) & 3 {
                 0 => self.world.tell_to_stop(&evict.workload.to_string(), Eviction::Preempted),

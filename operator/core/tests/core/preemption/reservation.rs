@@ -158,7 +158,7 @@ fn nobody_is_told_to_stop_twice_while_the_first_order_is_being_written() {
         .with(holds("q/low", 4, 0))
         .with(wants("q/high", 4, 5));
     let plan = world.plan();
-    world.state.follow(&plan);
+    world.state.follow(&plan, world.now, &world.policy);
     assert_eq!(world.plan().evict.len(), 0);
     world.tell(wants("q/higher", 2, 9));
     assert_eq!(world.plan().evict.len(), 0, "it takes what is on its way");
@@ -210,7 +210,7 @@ fn who_counted_on_what_another_would_free_looks_again_when_nobody_stops_after_al
     .with(wants("a/it", 1, 0))
     .with(wants("b/it", 1, 0));
     let plan = world.plan();
-    world.state.follow(&plan);
+    world.state.follow(&plan, world.now, &world.policy);
     assert_eq!((plan.evict.len(), plan.hold.len()), (1, 2), "one eviction serves both");
     world.delete(&plan.evict[0].preemptor.to_string());
     assert_eq!(names(&mut world), ["guest/big"], "the other has it evicted for itself");
@@ -226,7 +226,7 @@ fn a_change_in_the_namespace_of_a_preemptor_takes_nothing_from_it() {
             .with(holds("q/low", 4, 0))
             .with(wants("q/high", 4, 5));
         let plan = world.plan();
-        world.state.follow(&plan);
+        world.state.follow(&plan, world.now, &world.policy);
         if stop_is_written {
             world.tell_to_stop("q/low", Eviction::Preempted);
         }
@@ -246,7 +246,7 @@ fn a_preemptor_whose_queue_is_stopped_lets_those_go_on_who_were_not_told() {
         .with(holds("q/low", 4, 0))
         .with(wants("q/high", 4, 5));
     let plan = world.plan();
-    world.state.follow(&plan);
+    world.state.follow(&plan, world.now, &world.policy);
     world.tell(local_queue("q/lq", "q").stopped());
     world.state.settle();
     assert_eq!(world.state.audit(), Ok(()));
