@@ -196,6 +196,7 @@ impl Engine {
                     self.work(ticked);
                 }
             }
+            self.record.take_steps(&mut self.objects.state);
             held_back = self.applier.dispatch();
         }
     }
@@ -277,6 +278,7 @@ impl Engine {
     /// One turn of a leader.
     fn work(&mut self, ticked: bool) {
         let now = now();
+        self.record.keep_up(&mut self.objects.state, now, &self.policy);
         if std::mem::take(&mut self.recalls) {
             let past = self.objects.preemptions_before(now);
             self.objects.state.recall_evictions(past);
@@ -420,6 +422,7 @@ impl Engine {
             // So is what is remembered, of which the status is all that is left to it.
             self.objects.state.stop_accounting();
             self.objects.state.settle();
+            self.record.end(&mut self.objects.state);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The decision log: lines go in without waiting, a thread of its own appends them to files, and readers read those.
+//! The decision log, and beside it the journal of what was decided on: lines go in without waiting, a thread of its own
+//! appends them to files, and readers read those.
 //!
 //! The engine never waits for a disk. What does not fit into the backlog, or cannot be written, is counted, and the log
 //! says itself where lines are missing. Each line is handed to the system as soon as it is there, so a process that is
@@ -6,6 +7,7 @@
 //! not written yet.
 
 mod files;
+mod journal;
 
 use std::{
     fs, io,
@@ -16,17 +18,31 @@ use std::{
 
 use prometheus_client::metrics::counter::Counter;
 use whalezen_core::workload::Timestamp;
-use whalezen_decisions::line::{Decision, Line, Mode};
+use whalezen_decisions::{
+    file::Kind,
+    line::{Decision, Line, Mode},
+};
 
 use self::files::Files;
-pub use self::files::{Limits, Wanted, wanted};
+pub use self::{
+    files::{Limits, Wanted, wanted},
+    journal::Journal,
+};
 
 /// How many lines may wait for the disk. A line is some hundreds of bytes.
 const BACKLOG: usize = 16_384;
 
+/// What waits for the disk.
+enum Item {
+    Decision(Line),
+    Journal(journal::Page),
+}
+
 /// Where lines are handed in.
 pub struct DecisionLog {
-    to: SyncSender<Line>,
+    /// What decisions were made from.
+    pub journal: Journal,
+    to: SyncSender<Item>,
     mode: Mode,
     dropped: Counter,
     /// How many were dropped since one was taken.
@@ -49,23 +65,26 @@ impl DecisionLog {
     /// Opens the log in a folder, which is made if need be, and starts its thread.
     pub fn start(folder: &Path, limits: Limits, mode: Mode, dropped: Counter) -> io::Result<(Self, Writer)> {
         fs::create_dir_all(folder)?;
-        let files = Files::open(folder.to_owned(), limits)?;
-        let (to, lines) = sync_channel(BACKLOG);
-        let counter = dropped.clone();
+        let (to, items) = sync_channel(BACKLOG);
+        let files = Files::open(folder.to_owned(), Kind::Decisions, limits)?;
+        let decisions = Decisions { files, mode, dropped: dropped.clone(), missing: 0 };
+        let files = Files::open(folder.to_owned(), Kind::Journal, limits)?;
+        let (journal, journal_writer) = journal::journal(to.clone(), files, &dropped);
         let thread = thread::Builder::new().name("decision-log".to_owned());
-        let writer = thread.spawn(move || write_all(files, &lines, mode, &counter))?;
-        Ok((Self { to, mode, dropped, missing: 0 }, Writer(writer)))
+        let writer = thread.spawn(move || write_all(decisions, journal_writer, &items))?;
+        Ok((Self { journal, to, mode, dropped, missing: 0 }, Writer(writer)))
     }
 
     /// Hands in a line.
     pub fn write(&mut self, at: Timestamp, decision: Decision) {
         if self.missing > 0 {
             let gap = Line::new(at, self.mode, Decision::Dropped { lines: self.missing });
-            if self.to.try_send(gap).is_ok() {
+            if self.to.try_send(Item::Decision(gap)).is_ok() {
                 self.missing = 0;
             }
         }
-        if self.missing > 0 || self.to.try_send(Line::new(at, self.mode, decision)).is_err() {
+        let line = Item::Decision(Line::new(at, self.mode, decision));
+        if self.missing > 0 || self.to.try_send(line).is_err() {
             if self.missing == 0 {
                 tracing::warn!("the decision log is written too slowly: lines are dropped, and counted");
             }
@@ -75,28 +94,50 @@ impl DecisionLog {
     }
 }
 
-/// Writes lines for as long as there may be more. Lines that cannot be written are counted; when one can be again, the
-/// log says how many are missing before it.
-fn write_all(mut files: Files, lines: &Receiver<Line>, mode: Mode, dropped: &Counter) {
-    let mut missing = 0;
-    for line in lines {
-        let written = if missing > 0 {
-            files.append(&Line { decision: Decision::Dropped { lines: missing }, mode, ..line.clone() })
-        } else {
-            Ok(())
-        };
-        if written.is_ok() {
-            missing = 0;
+/// Writes for as long as there may be more.
+fn write_all(mut decisions: Decisions, mut journal: journal::Writer, items: &Receiver<Item>) {
+    for item in items {
+        match item {
+            Item::Decision(line) => decisions.write(&line),
+            Item::Journal(page) => journal.write(page),
         }
-        if let Err(problem) = written.and_then(|()| files.append(&line)) {
-            if missing == 0 {
+    }
+}
+
+/// What writes decisions.
+struct Decisions {
+    files: Files,
+    mode: Mode,
+    dropped: Counter,
+    /// How many lines were not written since one was.
+    missing: u64,
+}
+
+impl Decisions {
+    /// Writes a line. One that cannot be written is counted; when one can be again, the log says how many are missing
+    /// before it.
+    fn write(&mut self, line: &Line) {
+        if let Err(problem) = self.append(line) {
+            if self.missing == 0 {
                 tracing::warn!(
                     "the decision log cannot be written, lines are dropped and counted: {problem}"
                 );
             }
-            missing += 1;
-            dropped.inc();
+            self.missing += 1;
+            self.dropped.inc();
         }
+    }
+
+    fn append(&mut self, line: &Line) -> io::Result<()> {
+        if self.files.is_full() {
+            self.files.begin_next()?;
+        }
+        if self.missing > 0 {
+            let decision = Decision::Dropped { lines: self.missing };
+            self.files.append(&Line { decision, mode: self.mode, ..line.clone() })?;
+            self.missing = 0;
+        }
+        self.files.append(line)
     }
 }
 

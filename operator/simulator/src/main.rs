@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use whalezen_simulator::replay;
+use whalezen_simulator::{journal, replay};
 
 /// Plays decisions of the operator again, away from the cluster.
 #[derive(Parser)]
@@ -17,28 +17,41 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Prints the plan that the operator made from the state in a snapshot.
+    /// Prints the plan that the operator made from the state in a snapshot, or makes all plans of a journal again.
     Replay {
         /// The snapshot.
-        file: PathBuf,
+        #[arg(required_unless_present = "journal")]
+        file: Option<PathBuf>,
         /// Print nothing, and fail unless the plan is the one in this file, byte for byte.
-        #[arg(long, value_name = "PLAN")]
+        #[arg(long, value_name = "PLAN", requires = "file")]
         check: Option<PathBuf>,
+        /// The folder of an operator's decision log. Say how many of its plans come out the same again, and fail at the
+        /// first that does not.
+        #[arg(long, value_name = "DIR", conflicts_with = "file")]
+        journal: Option<PathBuf>,
     },
 }
 
 fn main() -> Result<()> {
     match Arguments::parse().command {
-        Action::Replay { file, check } => {
-            let snapshot = replay::read(&text(&file)?)?;
-            let plan = replay::replay(&snapshot)?;
-            if let Some(expected) = check {
-                return replay::check(&plan, &text(&expected)?);
+        Action::Replay { file, check, journal } => {
+            if let Some(folder) = journal {
+                let outcome = journal::replay(&folder)?;
+                println!("{outcome}");
+                outcome.check()?;
             }
-            print!("{plan}");
-            Ok(())
+            file.map_or(Ok(()), |file| replay_file(&file, check.as_deref()))
         }
     }
+}
+
+fn replay_file(file: &Path, check: Option<&Path>) -> Result<()> {
+    let plan = replay::replay(&replay::read(&text(file)?)?)?;
+    if let Some(expected) = check {
+        return replay::check(&plan, &text(expected)?);
+    }
+    print!("{plan}");
+    Ok(())
 }
 
 fn text(file: &Path) -> Result<String> {

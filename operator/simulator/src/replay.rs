@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
-use whalezen_core::state::Snapshot;
+use whalezen_core::{plan::Plan, state::Snapshot};
 
 /// Of a snapshot, what has to be read before the rest can be.
 #[derive(Deserialize)]
@@ -15,13 +15,18 @@ pub fn read(text: &str) -> Result<Snapshot> {
     let Versioned { version } =
         serde_json::from_str(text).context("this is no snapshot: it has no version")?;
     if version != Snapshot::VERSION {
-        bail!(
-            "the snapshot has version {version} and this program reads version {}: \
-             use the program that came with the operator that wrote it",
-            Snapshot::VERSION
-        );
+        bail!("{}", other_version(version));
     }
     serde_json::from_str(text).context("the snapshot cannot be read")
+}
+
+/// What to say of a snapshot of another version.
+pub fn other_version(version: u32) -> String {
+    format!(
+        "the snapshot has version {version} and this program reads version {}: \
+         use the program that came with the operator that wrote it",
+        Snapshot::VERSION
+    )
 }
 
 /// A snapshot in its canonical form.
@@ -29,23 +34,37 @@ pub fn write(snapshot: &Snapshot) -> Result<String> {
     Ok(serde_json::to_string(snapshot)? + "\n")
 }
 
-/// The plan that was made from a snapshot, in its canonical form: the order of everything in it is that of the
-/// decisions or of names, so equal plans are equal bytes.
+/// The plan that was made from a snapshot.
 pub fn replay(snapshot: &Snapshot) -> Result<String> {
-    Ok(serde_json::to_string_pretty(&snapshot.plan())? + "\n")
+    print(&snapshot.plan())
+}
+
+/// A plan in its canonical form: the order of everything in it is that of the decisions or of names, so equal plans are
+/// equal bytes.
+pub fn print(plan: &Plan) -> Result<String> {
+    Ok(serde_json::to_string_pretty(plan)? + "\n")
 }
 
 /// Fails with the first line in which a plan differs from the one that was expected.
 pub fn check(plan: &str, expected: &str) -> Result<()> {
-    let differs = |(_, (plan, expected)): &(usize, (&str, &str))| plan != expected;
-    match plan.lines().zip(expected.lines()).enumerate().find(differs) {
-        Some((index, (plan, expected))) => {
-            bail!("line {} of the plan is\n{plan}\nand not\n{expected}", index + 1)
+    compare("plan", plan, expected)
+}
+
+/// Fails with the first line in which a state differs from the one that was expected.
+pub fn check_state(state: &Snapshot, expected: &Snapshot) -> Result<()> {
+    compare("state", &serde_json::to_string_pretty(state)?, &serde_json::to_string_pretty(expected)?)
+}
+
+fn compare(what: &str, text: &str, expected: &str) -> Result<()> {
+    let differs = |(_, (line, expected)): &(usize, (&str, &str))| line != expected;
+    match text.lines().zip(expected.lines()).enumerate().find(differs) {
+        Some((index, (line, expected))) => {
+            bail!("line {} of the {what} is\n{line}\nand not\n{expected}", index + 1)
         }
-        None if plan == expected => Ok(()),
+        None if text == expected => Ok(()),
         None => bail!(
-            "the plan has {} lines and not {}, the first of which are equal",
-            plan.lines().count(),
+            "the {what} has {} lines and not {}, the first of which are equal",
+            text.lines().count(),
             expected.lines().count()
         ),
     }

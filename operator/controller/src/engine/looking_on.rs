@@ -107,6 +107,7 @@ impl Engine {
             return;
         }
         self.objects.state.settle();
+        self.record.keep_up(&mut self.objects.state, now, &self.policy);
         while self.objects.state.awake_lines().next().is_some() {
             let plan = plan(&self.objects.state, now, &self.policy);
             self.objects.state.follow(&plan, now, &self.policy);

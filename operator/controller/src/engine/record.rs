@@ -1,9 +1,9 @@
-//! What is put on record: decisions that were carried out, and those that were refused.
+//! What is put on record: decisions that were carried out, those that were refused, and what they were made from.
 
 use whalezen_core::{
     name::{ClusterQueueName, WorkloadKey},
     plan::{Plan, Policy},
-    state::State,
+    state::{Snapshot, State},
     workload::Timestamp,
 };
 use whalezen_crds::kueue::constants::reason::evicted;
@@ -16,6 +16,36 @@ use crate::{applier::Task, log::DecisionLog};
 /// The decision log, if one is kept.
 pub(super) struct Record(pub(super) Option<DecisionLog>);
 
+/// What decisions are made from.
+impl Record {
+    /// Has the journal go on from a settled state, where it needs to: to be called before anything is planned.
+    pub(super) fn keep_up(&mut self, state: &mut State, now: Timestamp, policy: &Policy) {
+        let Some(DecisionLog { journal, .. }) = &mut self.0 else { return };
+        if journal.needs_snapshot() {
+            journal.write(state.take_steps());
+            journal.begin(Snapshot::of(state, now, policy));
+            state.start_recording();
+        }
+    }
+
+    /// Puts what happened in the journal.
+    pub(super) fn take_steps(&mut self, state: &mut State) {
+        if let Some(log) = &mut self.0 {
+            log.journal.write(state.take_steps());
+        }
+    }
+
+    /// Nothing is planned any more.
+    pub(super) fn end(&mut self, state: &mut State) {
+        if let Some(log) = &mut self.0 {
+            log.journal.write(state.take_steps());
+            log.journal.end();
+            state.stop_recording();
+        }
+    }
+}
+
+/// Decisions.
 impl Record {
     /// Writes what is found, if a log is kept: without one nothing is looked up.
     pub(super) fn write(&mut self, at: Timestamp, decision: impl FnOnce() -> Option<Decision>) {

@@ -7,7 +7,7 @@ use whalezen_core::name::WorkloadKey;
 use super::*;
 
 /// An empty folder of this test's own.
-fn folder(test: &str) -> PathBuf {
+pub(super) fn folder(test: &str) -> PathBuf {
     let folder = env::temp_dir().join(format!("whalezen-log-{test}-{}", process::id()));
     let _ = fs::remove_dir_all(&folder);
     folder
@@ -18,7 +18,7 @@ fn held(namespace: &str, name: &str) -> Decision {
     Decision::Held { workload, cluster_queue: "queue".into(), kept: [].into() }
 }
 
-fn limits(bytes: u64, files: usize) -> Limits {
+pub(super) fn limits(bytes: u64, files: usize) -> Limits {
     Limits { bytes, files }
 }
 
@@ -86,7 +86,7 @@ fn a_log_takes_no_more_room_than_it_may_and_forgets_the_oldest() {
     log(&folder, limits(500, 3), (0..100).map(|n| ("w", n)));
     let sizes: Vec<u64> =
         fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).collect();
-    assert_eq!(sizes.len(), 3);
+    assert_eq!(sizes.len(), 3 + 1, "those and the journal, which is empty");
     assert!(sizes.iter().all(|size| *size < 500 + 200), "{sizes:?}");
     let left = names(&folder, &everything());
     assert_eq!(left.last().unwrap(), "w99");
@@ -112,13 +112,20 @@ fn what_a_full_disk_does_not_take_is_counted() {
 fn where_the_writer_falls_behind_lines_are_dropped_and_the_log_says_how_many() {
     let dropped = Counter::default();
     let (to, lines) = sync_channel(2);
-    let mut log = DecisionLog { to, mode: Mode::Decide, dropped: dropped.clone(), missing: 0 };
+    let folder = folder("slow");
+    fs::create_dir_all(&folder).unwrap();
+    let files = Files::open(folder.clone(), Kind::Journal, limits(1 << 20, 4)).unwrap();
+    let (journal, _) = journal::journal(to.clone(), files, &dropped);
+    let mut log = DecisionLog { journal, to, mode: Mode::Decide, dropped: dropped.clone(), missing: 0 };
     for _ in 0..5 {
         log.write(Timestamp(0), held("team-a", "w"));
     }
     assert_eq!(dropped.get(), 3);
     let _ = (lines.recv(), lines.recv());
     log.write(Timestamp(0), held("team-a", "w"));
-    assert_eq!(lines.recv().unwrap().decision, Decision::Dropped { lines: 3 });
-    assert_eq!(lines.recv().unwrap().decision, held("team-a", "w"));
+    for expected in [Decision::Dropped { lines: 3 }, held("team-a", "w")] {
+        let Item::Decision(line) = lines.recv().unwrap() else { panic!("nothing else was handed in") };
+        assert_eq!(line.decision, expected);
+    }
+    fs::remove_dir_all(folder).unwrap();
 }

@@ -87,7 +87,7 @@ impl Metrics {
         let (lines_dropped, comparisons) = (Counter::default(), Family::default());
         registry.register(
             "whalezen_decision_log_lines_dropped",
-            "Lines of the decision log that were not written, because the disk was full or too slow",
+            "Lines of the decision log and its journal that were not written, because the disk was full or too slow",
             lines_dropped.clone(),
         );
         registry.register(
