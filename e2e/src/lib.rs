@@ -55,7 +55,7 @@ pub use install::manifests;
 pub use node_object::{POOL_LABEL, RACK_LABEL};
 pub use node_pool::NodePool;
 pub use process::Process;
-pub use replicas::{Replicas, built_operator};
+pub use replicas::{Replicas, built_operator, built_simulator};
 pub use supervisor::Exit;
 
 /// How long a pod runs before it ends, for example `90s`; without it, until it is deleted.

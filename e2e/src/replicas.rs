@@ -19,15 +19,25 @@ use crate::process::Process;
 const NAMESPACE: &str = "whalezen-system";
 const NAME: &str = "whalezen-operator";
 
-/// The operator that was built in the same profile as the running program: beside it, or a folder above where the
-/// program is a test.
+/// The operator that was built in the same profile as the running program.
 pub fn built_operator() -> Result<PathBuf> {
+    built(NAME, "whalezen-controller")
+}
+
+/// The simulator, which plays an operator's decisions again, that was built in the same profile as the running program.
+pub fn built_simulator() -> Result<PathBuf> {
+    built("whalezen-sim", "whalezen-simulator")
+}
+
+/// A program beside the running one, or a folder above where that is a test.
+fn built(program: &str, package: &str) -> Result<PathBuf> {
     let own = std::env::current_exe()?;
-    let beside = own.ancestors().skip(1).take(2).map(|folder| folder.join(NAME));
-    beside.into_iter().find(|file| file.is_file()).context(
-        "whalezen-operator is not built: `make demo` and `make test` build it, and so does \
-         `cargo build -p whalezen-controller`",
-    )
+    let beside = own.ancestors().skip(1).take(2).map(|folder| folder.join(program));
+    beside.into_iter().find(|file| file.is_file()).with_context(|| {
+        format!(
+            "{program} is not built: `make demo` and `make test` build it, and so does `cargo build -p {package}`"
+        )
+    })
 }
 
 /// The replicas and the lease that says which of them writes.
@@ -35,6 +45,8 @@ pub struct Replicas {
     operator: PathBuf,
     config: PathBuf,
     kubeconfig: PathBuf,
+    /// Where each keeps its decision log, in a folder of its name.
+    logs: PathBuf,
     started: u32,
     processes: Vec<Process>,
     /// Where each that was started serves, by its name.
@@ -57,6 +69,7 @@ impl Replicas {
             operator: operator.to_owned(),
             config: config.to_owned(),
             kubeconfig: kubeconfig(cluster).await?,
+            logs: cluster.state_dir().join("decisions"),
             started: 0,
             processes: Vec::new(),
             addresses: BTreeMap::new(),
@@ -79,10 +92,7 @@ impl Replicas {
             .arg(format!("--lease-name={NAME}"))
             .arg(format!("--identity={identity}"))
             .arg(format!("--metrics-bind-address={address}"))
-            .arg(format!(
-                "--decision-log={}",
-                cluster.state_dir().join("decisions").join(&identity).display()
-            ))
+            .arg(format!("--decision-log={}", self.logs.join(&identity).display()))
             .arg("--config")
             .arg(&self.config)
             .env("KUBECONFIG", &self.kubeconfig);
@@ -94,6 +104,11 @@ impl Replicas {
     /// Where a replica serves.
     pub fn address(&self, identity: &str) -> Option<SocketAddr> {
         self.addresses.get(identity).copied()
+    }
+
+    /// The folders of the decision logs, of those too that were killed.
+    pub fn logs(&self) -> Vec<PathBuf> {
+        self.addresses.keys().map(|identity| self.logs.join(identity)).collect()
     }
 
     /// Those that were started and not killed.

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::ground::{Ground, Site, is, policies_in_force, text};
+use crate::journal::replayed;
 use crate::objects::{cluster_queue, flavor, in_queue, job, local_queue};
 
 /// Within this time another replica leads.
@@ -205,6 +206,8 @@ async fn when_the_leader_is_killed_amid_admissions_the_other_goes_on_and_nothing
             assert_eq!(pods, usize::try_from(1 + index % 2).unwrap(), "pods of {name}");
         }
     }
+    drop(seen);
+    replayed(&site).await;
 }
 
 #[tokio::test]
@@ -248,4 +251,6 @@ async fn when_both_replicas_are_killed_and_started_again_what_is_used_is_what_wa
     for (job, pods) in &seen.pods_of {
         assert_eq!(pods.len(), 1, "pods of {job}");
     }
+    drop(seen);
+    replayed(&site).await;
 }

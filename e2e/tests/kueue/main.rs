@@ -15,6 +15,7 @@ mod apart;
 mod bad_input;
 mod ground;
 mod jobs;
+mod journal;
 mod kubectl;
 mod leader;
 mod life;

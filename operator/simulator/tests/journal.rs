@@ -35,24 +35,23 @@ fn line(entry: &Entry) -> String {
 fn files() -> [Vec<String>; 2] {
     let cq = queue("cq").group([GPU]).flavor("f", [(GPU, 8)]).preempts(WithinQueue::LowerPriority);
     let mut world = World::new().with(flavor("f")).with(cq).with(local_queue("n/lq", "cq"));
-    let file =
-        |world: &mut World, snapshot: fn(Box<Snapshot>) -> Entry, priorities: std::ops::Range<i32>| {
-            world.state.settle();
-            let begin = snapshot(Box::new(Snapshot::of(&world.state, world.now, &world.policy)));
-            world.state.start_recording();
-            for priority in priorities {
-                world.now.0 += 1000;
-                let comes = workload(&format!("n/w{priority}")).queue("lq").priority(priority);
-                world.tell(comes.pods("main", 2, [(GPU, 2)]));
-                world.step(&mut ObligingApplier);
-                world.stop();
-            }
-            // The next snapshot is of a settled state.
-            world.state.settle();
-            let steps: Vec<Step> = world.state.take_steps();
-            let told = steps.into_iter().map(|step| line(&Entry::of(step).unwrap()));
-            [line(&begin)].into_iter().chain(told).collect::<Vec<_>>()
-        };
+    let file = |world: &mut World, snapshot: fn(Box<Snapshot>) -> Entry, priorities: std::ops::Range<i32>| {
+        world.state.settle();
+        let begin = snapshot(Box::new(Snapshot::of(&world.state, world.now, &world.policy)));
+        world.state.start_recording();
+        for priority in priorities {
+            world.now.0 += 1000;
+            let comes = workload(&format!("n/w{priority}")).queue("lq").priority(priority);
+            world.tell(comes.pods("main", 2, [(GPU, 2)]));
+            world.step(&mut ObligingApplier);
+            world.stop();
+        }
+        // The next snapshot is of a settled state.
+        world.state.settle();
+        let steps: Vec<Step> = world.state.take_steps();
+        let told = steps.into_iter().map(|step| line(&Entry::of(step).unwrap()));
+        [line(&begin)].into_iter().chain(told).collect::<Vec<_>>()
+    };
     [file(&mut world, Entry::Began, 0..4), file(&mut world, Entry::Checkpoint, 4..8)]
 }
 
