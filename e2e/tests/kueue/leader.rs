@@ -196,6 +196,7 @@ async fn when_the_leader_is_killed_amid_admissions_the_other_goes_on_and_nothing
         ground.counts(queue, 0, 0, 0).await;
     }
 
+    replayed(&site).await;
     let seen = seen.lock().unwrap();
     seen.check(&site);
     assert_eq!(seen.reserved.len(), total);
@@ -206,8 +207,6 @@ async fn when_the_leader_is_killed_amid_admissions_the_other_goes_on_and_nothing
             assert_eq!(pods, usize::try_from(1 + index % 2).unwrap(), "pods of {name}");
         }
     }
-    drop(seen);
-    replayed(&site).await;
 }
 
 #[tokio::test]
@@ -246,11 +245,10 @@ async fn when_both_replicas_are_killed_and_started_again_what_is_used_is_what_wa
     assert_eq!(after["status"]["conditions"], b["status"]["conditions"]);
     let still = ground.get("Workload", text(&queued, "/metadata/name")).await.unwrap();
     assert_eq!(still["metadata"]["uid"], queued["metadata"]["uid"]);
+    replayed(&site).await;
     let seen = seen.lock().unwrap();
     seen.check(&site);
     for (job, pods) in &seen.pods_of {
         assert_eq!(pods.len(), 1, "pods of {job}");
     }
-    drop(seen);
-    replayed(&site).await;
 }

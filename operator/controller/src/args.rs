@@ -44,15 +44,16 @@ pub struct Args {
     #[arg(long)]
     kube_api_burst: Option<u32>,
 
-    /// A folder for the decision log: who got or lost what, for whom, under which policy, when. Without it none is kept.
+    /// A folder for the decision log: who got or lost what, for whom, under which policy, when; and for the journal of
+    /// what that was decided on. Without it none is kept.
     #[arg(long, value_name = "DIR")]
     pub decision_log: Option<PathBuf>,
 
-    /// From how many MiB on a file of the decision log is followed by the next.
+    /// From how many MiB on a file of the decision log, or of the journal, is followed by the next.
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..))]
     decision_log_file_size: u64,
 
-    /// How many files of the decision log are kept.
+    /// How many files of each are kept.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     decision_log_files: u16,
 

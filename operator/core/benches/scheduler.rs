@@ -14,6 +14,7 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use whalezen_core::{
     plan::{FairStrategy, Policy, plan},
     queue::{Reclaim, WithinQueue},
+    state::{Event, Snapshot},
     testing::{ObligingApplier, QueueBuilder, World, flavor, local_queue, queue, workload},
     workload::Phase,
 };
@@ -53,6 +54,22 @@ fn one_event(criterion: &mut Criterion) {
             world.state.apply_workload(black_box(waiting.clone()));
             world.state.settle();
         });
+    });
+    world.state.start_recording();
+    criterion.bench_function("the same, put on record", |bencher| {
+        bencher.iter(|| {
+            waiting.version = world.next_version();
+            world.state.apply_workload(black_box(waiting.clone()));
+            world.state.settle();
+            black_box(world.state.take_steps());
+        });
+    });
+    let event = Event::Workload(Box::new(waiting));
+    criterion.bench_function("its line in the journal", |bencher| {
+        bencher.iter(|| black_box(serde_json::to_vec(black_box(&event)).ok()));
+    });
+    criterion.bench_function("a snapshot of 50,000 workloads", |bencher| {
+        bencher.iter_with_large_drop(|| Snapshot::of(&world.state, world.now, &world.policy));
     });
 }
 

@@ -94,14 +94,14 @@ impl Journal {
     /// Hands in a snapshot. What happened before it has to be handed in before.
     pub fn begin(&mut self, snapshot: Snapshot) {
         let continues = self.whole && self.needs.get() != Needs::BEGINNING;
-        if !continues {
-            self.pause = Some(Instant::now() + PAUSE);
-        }
         self.needs.set(Needs::NOTHING);
         let page = Page::Snapshot { snapshot: Box::new(snapshot), continues, missing: self.missing };
         self.whole = self.to.try_send(Item::Journal(page)).is_ok();
         if self.whole {
             self.missing = 0;
+        }
+        if !continues || !self.whole {
+            self.pause = Some(Instant::now() + PAUSE);
         }
     }
 

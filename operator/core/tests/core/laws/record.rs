@@ -135,7 +135,9 @@ proptest! {
             within: Brakes::MEMORY,
             since: None,
         }));
-        before.iter().for_each(|event| happens(&mut history, event));
+        for event in &before {
+            happens(&mut history, event);
+        }
         history.world.state.settle();
         let of = |history: &History| {
             Snapshot::of(&history.world.state, history.world.now, &history.world.policy)
@@ -167,7 +169,9 @@ fn what_changes_nothing_is_not_put_on_record() {
         Event::FlavorGone(flavor.name),
         Event::Settled,
     ];
-    told.iter().for_each(|event| history.world.state.tell(event.clone()));
+    for event in &told {
+        history.world.state.tell(event.clone());
+    }
     let steps = history.world.state.take_steps();
     assert_eq!(steps, told[4..].iter().cloned().map(Step::Told).collect::<Vec<_>>());
     history.world.state.stop_recording();
