@@ -34,6 +34,7 @@ mod go_build;
 mod go_module;
 mod gpu_model;
 mod install;
+mod journal;
 pub mod kept;
 mod kubectl;
 mod node_object;
@@ -52,10 +53,11 @@ pub use cluster::Cluster;
 pub use go_module::{GoModule, build_go_module};
 pub use gpu_model::GpuModel;
 pub use install::manifests;
+pub use journal::replayed;
 pub use node_object::{POOL_LABEL, RACK_LABEL};
 pub use node_pool::NodePool;
 pub use process::Process;
-pub use replicas::{Replicas, built_operator, built_simulator};
+pub use replicas::{Replicas, built_operator};
 pub use supervisor::Exit;
 
 /// How long a pod runs before it ends, for example `90s`; without it, until it is deleted.

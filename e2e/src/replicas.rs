@@ -25,7 +25,7 @@ pub fn built_operator() -> Result<PathBuf> {
 }
 
 /// The simulator, which plays an operator's decisions again, that was built in the same profile as the running program.
-pub fn built_simulator() -> Result<PathBuf> {
+pub(crate) fn built_simulator() -> Result<PathBuf> {
     built("whalezen-sim", "whalezen-simulator")
 }
 

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use whalezen_e2e::beside::Beside;
-use whalezen_e2e::manifests;
+use whalezen_e2e::{manifests, replayed};
 
 const DEADLINE: Duration = Duration::from_mins(2);
 
@@ -158,5 +158,6 @@ async fn an_observer_agrees_with_kueue_reports_what_differs_and_writes_nothing()
 
     assert!(beside.requests().unwrap() > 0, "the API server recorded what the observer asked");
     assert_eq!(beside.writes().unwrap(), Vec::<String>::new());
+    assert!(replayed(&beside.log).unwrap() > 3, "what it planned can be made again");
     beside.cluster.stop().await.unwrap();
 }

@@ -1,43 +1,23 @@
 //! Every decision can be made again from what the operator kept of it, also when the replica that made it was killed.
 
-use std::{fs, process::Command, time::Duration};
+use std::{fs, time::Duration};
 
 use serde_json::json;
 use tokio::time::timeout;
-use whalezen_e2e::built_simulator;
+use whalezen_e2e::replayed;
 
 use crate::{
     ground::{Ground, QUEUE, Site, is},
     objects::{cluster_queue, flavor, job, local_queue, workload_priority_class},
 };
 
+/// Within this time another replica leads.
 const TAKEOVER: Duration = Duration::from_secs(20);
-const QUEUE_OF_GPUS: u32 = 8;
 
-/// Plays the journals of all replicas again, and gives the number of plans of each that planned anything. Fails unless
-/// all of them come out the same.
-pub async fn replayed(site: &Site) -> Vec<u64> {
-    let mut plans = Vec::new();
-    for log in site.replicas.lock().await.logs() {
-        let journals = fs::read_dir(&log).unwrap().map(|file| file.unwrap());
-        let mut journals = journals.filter(|file| file.file_name().to_string_lossy().starts_with("journal-"));
-        if !journals.any(|file| file.metadata().unwrap().len() > 0) {
-            // It never led.
-            continue;
-        }
-        let replay = Command::new(built_simulator().unwrap())
-            .args(["replay", "--journal"])
-            .arg(&log)
-            .output()
-            .unwrap();
-        let said = [&replay.stdout, &replay.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
-        let kept = format!("{}: {}", log.display(), said.concat());
-        println!("{kept}");
-        assert!(replay.status.success(), "{kept}");
-        assert!(kept.contains(" 0 lines are missing"), "{kept}");
-        plans.push(said[0].split(' ').next().unwrap().parse().unwrap());
-    }
-    plans
+/// Plays the journals of all replicas again, and gives how many plans each made.
+pub async fn replay_all(site: &Site) -> Vec<u64> {
+    let logs = site.replicas.lock().await.logs();
+    logs.iter().map(|log| replayed(log).unwrap()).collect()
 }
 
 #[tokio::test]
@@ -46,7 +26,7 @@ async fn all_decisions_of_a_leader_that_was_killed_and_of_the_next_can_be_made_a
     let site = Site::start_with(2, true, "shares.yaml").await;
     let ground = Ground::bare(&site, "journal").await;
     ground.apply(&flavor("journal")).await;
-    let mut queue = cluster_queue("journal", "journal", QUEUE_OF_GPUS);
+    let mut queue = cluster_queue("journal", "journal", 8);
     queue["spec"]["admissionScope"] = json!({"admissionMode": "UsageBasedAdmissionFairSharing"});
     queue["spec"]["preemption"] = json!({"withinClusterQueue": "LowerPriority"});
     ground.apply(&queue).await;
@@ -91,7 +71,7 @@ async fn all_decisions_of_a_leader_that_was_killed_and_of_the_next_can_be_made_a
     // The other one, too, ends as in a power cut.
     site.replicas.lock().await.kill_all().unwrap();
 
-    let plans = replayed(&site).await;
+    let plans = replay_all(&site).await;
     assert!(plans.len() == 2 && plans.iter().all(|plans| *plans > 3), "{plans:?}");
     for log in site.replicas.lock().await.logs() {
         for file in fs::read_dir(log).unwrap() {

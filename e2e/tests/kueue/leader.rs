@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::ground::{Ground, Site, is, policies_in_force, text};
-use crate::journal::replayed;
+use crate::journal::replay_all;
 use crate::objects::{cluster_queue, flavor, in_queue, job, local_queue};
 
 /// Within this time another replica leads.
@@ -196,7 +196,7 @@ async fn when_the_leader_is_killed_amid_admissions_the_other_goes_on_and_nothing
         ground.counts(queue, 0, 0, 0).await;
     }
 
-    replayed(&site).await;
+    replay_all(&site).await;
     let seen = seen.lock().unwrap();
     seen.check(&site);
     assert_eq!(seen.reserved.len(), total);
@@ -245,7 +245,7 @@ async fn when_both_replicas_are_killed_and_started_again_what_is_used_is_what_wa
     assert_eq!(after["status"]["conditions"], b["status"]["conditions"]);
     let still = ground.get("Workload", text(&queued, "/metadata/name")).await.unwrap();
     assert_eq!(still["metadata"]["uid"], queued["metadata"]["uid"]);
-    replayed(&site).await;
+    replay_all(&site).await;
     let seen = seen.lock().unwrap();
     seen.check(&site);
     for (job, pods) in &seen.pods_of {

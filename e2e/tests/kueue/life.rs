@@ -165,5 +165,5 @@ async fn pods_are_waited_for_and_who_never_gets_them_comes_back_and_is_then_take
     assert_eq!(reason(&out, "Evicted", "True"), "DeactivatedDueToRequeuingLimitExceeded");
     assert!(out["status"]["requeueState"].is_null(), "{out:#}");
     assert!(is(&ground.get("Workload", text(&good, "/metadata/name")).await.unwrap(), "Admitted"));
-    crate::journal::replayed(&site).await;
+    crate::journal::replay_all(&site).await;
 }

@@ -141,5 +141,5 @@ async fn in_a_freeze_a_preemptor_waits_and_says_why_and_after_it_goes_on() {
     ground.apply(&policy(false)).await;
     ground.runs("high").await;
     ground.sees("SchedulingPolicy", "careful", "tripped at one", |p| is(p, "CircuitBreakerTripped")).await;
-    crate::journal::replayed(&site).await;
+    crate::journal::replay_all(&site).await;
 }

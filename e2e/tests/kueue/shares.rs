@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::ground::{Ground, Site, is};
-use crate::journal::replayed;
+use crate::journal::replay_all;
 use crate::objects::{GPU, cluster_queue, flavor, in_queue, job, kueue, local_queue};
 
 /// What a LocalQueue's status says that it consumed, in billionths of a GPU.
@@ -61,5 +61,5 @@ async fn of_two_local_queues_the_one_that_used_less_goes_first_and_the_shares_ar
     ground.sees("ClusterQueue", "shares", "borrows half of all again", share(500)).await;
     ground.delete("Job", "second").await;
     ground.sees("ClusterQueue", "shares", "borrows nothing any more", share(0)).await;
-    replayed(&site).await;
+    replay_all(&site).await;
 }

@@ -1,9 +1,9 @@
 //! The scheduler of WhaleZEN: state in, plan out.
 //!
 //! ```text
-//! State::apply_* / delete_*  ->  State::settle  ->  plan(&State, now, &Policy)  ->  Plan
-//!                                    ^                                               |
-//!                                    +------ follow / assume / confirm / forget -------+
+//! State::tell  ->  State::settle  ->  plan(&State, now, &Policy)  ->  Plan
+//!                       ^                                              |
+//!                       +------ follow / assume / confirm / forget ----+
 //! ```
 //!
 //! Nothing here waits, reads a clock, or talks to an API server: [`plan`](plan::plan) is a function of its
