@@ -117,8 +117,6 @@ fn tell_again(state: &mut State, steps: Vec<Step>) -> Result<(), TestCaseError> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
-
     #[test]
     fn a_snapshot_and_what_happened_since_give_the_same_state_and_the_same_plans(
         shape: u8,
