@@ -3,20 +3,25 @@
 //! Resources of one group come from one flavor. Flavors are tried in the queue's order; a flavor ends the search
 //! if it fits, unless the queue would rather see whether a later one does so without borrowing or preemption
 //! (`flavorFungibility`); of those that did not end it the best is taken. Pod sets are treated in order, each on
-//! top of what those before it take. The rules are Kueue's (KEP-582).
+//! top of what those before it take. A search may go on behind the flavors of one before it ([`Progress`]). The rules are
+//! Kueue's (KEP-582).
+
+mod mode;
+mod progress;
 
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
+use self::mode::{Answer, Mode};
+pub use self::progress::Progress;
 use crate::{
     name::{FlavorName, FlavorResource, ResourceName},
     overlay::Overlay,
     preempt::Search,
     quantity::{Amount, Amounts, Usage, format},
-    queue::{ClusterQueue, Fungibility, Preference, Reclaim, ResourceGroup, WhenCanBorrow, WhenCanPreempt},
+    queue::{ClusterQueue, FlavorQuotas, Reclaim},
     verdict::{Reason, Refusal, Until, Verdict},
     workload::{Admission, PodSet, PodSetAssignment, total},
 };
@@ -34,6 +39,17 @@ pub struct Assignment {
     pub contested: BTreeSet<FlavorResource>,
     /// What it waits for as long as nobody gives that back.
     pub refusal: Option<Refusal>,
+    /// How far the search came.
+    pub progress: Progress,
+}
+
+/// There is no assignment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// Why.
+    pub refusal: Refusal,
+    /// How far the search came.
+    pub progress: Progress,
 }
 
 impl Assignment {
@@ -50,55 +66,8 @@ pub struct Offer<'a> {
     pub search: Search<'a>,
     /// If there are any: what the pod sets of these names are limited to the flavors of.
     pub planned: &'a [PodSetAssignment],
-}
-
-/// How the quota of a flavor answers a request. Later is better.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Answer {
-    /// There would be room for it, but nobody can be preempted for it.
-    NoCandidates,
-    /// There is room for it if others of the same ClusterQueue are preempted.
-    Preempt,
-    /// There is room for it if others of the cohort are, or once those have stopped who were told to already.
-    Reclaim,
-    /// There is room for it.
-    Fit,
-}
-
-/// An answer, and how far up has to be borrowed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Mode {
-    answer: Answer,
-    borrowing: u32,
-}
-
-impl Mode {
-    /// Whether this is better than the other, by the queue's preference. What cannot be had in this attempt is
-    /// always worse than what can.
-    fn is_better_than(self, other: Self, preference: Preference) -> bool {
-        let rank = |mode: Self| {
-            let possible = mode.answer != Answer::NoCandidates;
-            let (answer, borrowing) = (mode.answer, Reverse(mode.borrowing));
-            match preference {
-                Preference::BorrowingOverPreemption => (possible, Some(answer), borrowing, None),
-                Preference::PreemptionOverBorrowing => (possible, None, borrowing, Some(answer)),
-            }
-        };
-        rank(self) > rank(other)
-    }
-
-    /// Whether later flavors are looked at although this one will do.
-    fn goes_on(self, fungibility: Fungibility) -> bool {
-        match self.answer {
-            Answer::NoCandidates => true,
-            Answer::Preempt | Answer::Reclaim
-                if fungibility.when_can_preempt == WhenCanPreempt::TryNextFlavor =>
-            {
-                true
-            }
-            _ => self.borrowing > 0 && fungibility.when_can_borrow == WhenCanBorrow::TryNextFlavor,
-        }
-    }
+    /// What it goes on behind.
+    pub behind: &'a Progress,
 }
 
 /// What the quota of a flavor answers to all requests for a group.
@@ -116,6 +85,8 @@ struct Candidate {
     flavor: FlavorName,
     mode: Mode,
     contested: Vec<FlavorResource>,
+    /// How many flavors come after the one that ended the search.
+    left: usize,
 }
 
 /// Why no flavor of a group will do.
@@ -137,11 +108,12 @@ struct Draft {
     waits: Vec<String>,
     /// What it takes to change what is told.
     until: Option<Until>,
+    progress: Progress,
 }
 
 impl Offer<'_> {
     /// An assignment for these pod sets, or why there is none.
-    pub fn assign(&self, pod_sets: &[PodSet], overlay: &mut Overlay<'_>) -> Result<Assignment, Refusal> {
+    pub fn assign(&self, pod_sets: &[PodSet], overlay: &mut Overlay<'_>) -> Result<Assignment, Box<Refused>> {
         let mut draft = Draft::default();
         let Search { state, workload, queue, .. } = self.search;
         let replaced = state.replaced(workload, &queue.name);
@@ -149,12 +121,20 @@ impl Offer<'_> {
             draft.held = replaced.map(|replaced| replaced.pod_set(&pod_set.name)).unwrap_or_default();
             if let Err(obstacle) = self.assign_pod_set(pod_set, &mut draft, overlay) {
                 draft.waits.push(told(pod_set, obstacle.messages));
-                return Err(draft.refused(obstacle.reason));
+                draft.progress.forget(draft.pod_sets.len());
+                let refusal = self.refusal(&draft, obstacle.reason);
+                return Err(Box::new(Refused { refusal, progress: draft.progress }));
             }
         }
-        let refusal = (!draft.contested.is_empty()).then(|| draft.refused(Reason::WaitingForQuota));
-        let Draft { pod_sets, usage, borrowing, contested, .. } = draft;
-        Ok(Assignment { pod_sets, usage, borrowing, contested, refusal })
+        let refusal = (!draft.contested.is_empty()).then(|| self.refusal(&draft, Reason::WaitingForQuota));
+        let Draft { pod_sets, usage, borrowing, contested, progress, .. } = draft;
+        Ok(Assignment { pod_sets, usage, borrowing, contested, refusal, progress })
+    }
+
+    fn refusal(&self, draft: &Draft, reason: Reason) -> Refusal {
+        let verdict = Verdict::new(reason, draft.waits.join("; "));
+        let until = draft.until.clone().unwrap_or(Until::Redeclared);
+        Refusal { verdict, until, behind: self.behind.clone() }
     }
 
     fn assign_pod_set(
@@ -186,7 +166,10 @@ impl Offer<'_> {
                 return Err(Obstacle::new(Reason::NoMatchingFlavor, message));
             };
             let of_group = || asked.iter().filter(|(resource, _)| group.resources.contains(resource));
-            let candidate = self.choose(group, pod_set, of_group, draft, &mut waits, overlay)?;
+            let index = draft.pod_sets.len();
+            let left = self.behind.left(index, resource, &group.flavors);
+            let candidate = self.choose(left, pod_set, of_group, draft, &mut waits, overlay)?;
+            draft.progress.note(index, resource, candidate.left);
             draft.borrowing = draft.borrowing.max(candidate.mode.borrowing);
             draft.contested.extend(candidate.contested);
             flavors.extend(of_group().map(|(resource, _)| (resource.clone(), candidate.flavor.clone())));
@@ -220,10 +203,10 @@ impl Offer<'_> {
         Some(requests)
     }
 
-    /// The best flavor of a group for these requests. If they have to wait for it, `waits` tells for what.
+    /// The best of these flavors of a group for these requests. If they have to wait for it, `waits` tells for what.
     fn choose<'r, I: Iterator<Item = (&'r ResourceName, &'r Amount)>>(
         &self,
-        group: &ResourceGroup,
+        flavors: &[FlavorQuotas],
         pod_set: &PodSet,
         requests: impl Fn() -> I,
         draft: &mut Draft,
@@ -237,7 +220,7 @@ impl Offer<'_> {
         let mut missing = Vec::new();
         // The mildest obstacle of any flavor is what the group waits for.
         let mut reason = Reason::NoMatchingFlavor;
-        for flavor in group.flavors.iter().map(|f| &f.flavor) {
+        for (index, flavor) in flavors.iter().map(|f| &f.flavor).enumerate() {
             if !self.is_planned(flavor, pod_set, requests()) {
                 continue;
             }
@@ -255,7 +238,13 @@ impl Offer<'_> {
                         .is_none_or(|best| mode.is_better_than(best.mode, fungibility.preference));
                     let ends = !mode.goes_on(fungibility);
                     if better || ends {
-                        best = Some(Candidate { flavor: flavor.clone(), mode, contested: quote.contested });
+                        let left = if ends { flavors.len() - index - 1 } else { 0 };
+                        best = Some(Candidate {
+                            flavor: flavor.clone(),
+                            mode,
+                            contested: quote.contested,
+                            left,
+                        });
                     }
                     if ends {
                         break;
@@ -442,11 +431,6 @@ impl Draft {
         if self.until.is_none() || until == Until::Redeclared {
             self.until = Some(until);
         }
-    }
-
-    fn refused(&self, reason: Reason) -> Refusal {
-        let verdict = Verdict::new(reason, self.waits.join("; "));
-        Refusal { verdict, until: self.until.clone().unwrap_or(Until::Redeclared) }
     }
 }
 

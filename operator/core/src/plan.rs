@@ -1,7 +1,7 @@
 //! The decision: who is admitted now, who has to stop for it, and why the others wait.
 //!
 //! A plan is made in cycles, like Kueue's. In each, every ClusterQueue offers its head. A head that does not fit
-//! parks its class, and the next one has its turn in the next cycle. What is offered is put in order (least
+//! parks its class, and the next one has its turn in the next cycle, unless it has flavors [left](tries). What is offered is put in order (least
 //! borrowing, highest priority, longest wait; with fair sharing the smallest share first) and dealt with one after
 //! another, each checked again against what those before it took. A head that fits is admitted. One that fits if
 //! others stop has those evicted, and what it needs is kept for it: nobody else gets it, and nobody of its queue is
@@ -10,18 +10,20 @@
 
 mod entry;
 mod fewer;
+mod tries;
 mod turns;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
 use serde::{Deserialize, Serialize};
 
 use self::{
-    entry::{Entry, Kind},
+    entry::{Decision, Entry, Kind},
+    tries::Tries,
     turns::Turns,
 };
 use crate::{
-    assign::Assignment,
+    assign::Progress,
     brakes::{Brakes, Recent},
     forest::NodeId,
     name::{ClusterQueueName, WorkloadKey},
@@ -48,7 +50,7 @@ pub enum FairStrategy {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Policy {
     /// How many heads a plan may look at before it ends with [`Plan::more`], after the cycle in which it reached
-    /// that. Units of work and not of time, so that the same input gives the same plan. A plan that has not decided
+    /// that and once no head is midway through its flavors. Units of work and not of time, so that the same input gives the same plan. A plan that has not decided
     /// anything yet goes on beyond it, so that one after another they reach the same end as a single one would.
     pub budget: u32,
     /// Whether quota is shared fairly, and by which strategies, in this order. None of them means the first of
@@ -159,6 +161,8 @@ struct Line<'a> {
     leaf: NodeId,
     pending: &'a Pending,
     cursor: Cursor<'a>,
+    /// Those of its head.
+    tries: Tries<'a>,
     /// Whether nobody of it is looked at any more.
     closed: bool,
 }
@@ -175,7 +179,7 @@ pub fn plan(state: &State, now: Timestamp, policy: &Policy) -> Plan {
     let mut budget = policy.budget;
     while planning.has_heads() {
         // Between cycles and never within one: else the turns of the queues would depend on it.
-        if budget == 0 && !planning.plan.is_empty() {
+        if budget == 0 && !planning.plan.is_empty() && !planning.is_midway() {
             planning.plan.more = true;
             break;
         }
@@ -200,6 +204,14 @@ impl<'a> Planning<'a> {
     /// Whether there is anybody to look at.
     fn has_heads(&mut self) -> bool {
         self.lines.iter_mut().any(|line| !line.closed && line.cursor.head().is_some())
+    }
+
+    /// Whether a head is midway through its flavors: another plan would begin with the first again.
+    fn is_midway(&mut self) -> bool {
+        self.lines.iter_mut().filter(|line| !line.closed).any(|line| {
+            let Line { cursor, tries, .. } = line;
+            cursor.head().is_some_and(|(head, _)| tries.are_midway(head))
+        })
     }
 
     /// One cycle.
@@ -232,7 +244,8 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// What the head of a line would get. If it has to wait whatever the others do, its class is parked.
+    /// What the head of a line would get. If it has to wait whatever the others do and has no flavors left, its class is
+    /// parked.
     fn nominate(&mut self, line: usize, order: &'a Order, class: &'a ClassKey) -> Option<Entry<'a>> {
         let at = self.lines.get_mut(line)?;
         let Some(workload) = self.state.workload(&order.key) else {
@@ -240,32 +253,59 @@ impl<'a> Planning<'a> {
             return None;
         };
         let (queue, leaf) = (at.queue, at.leaf);
+        let behind = at.tries.behind(order);
+        let mut tries = mem::take(&mut at.tries);
         let search = Search { state: self.state, policy: self.policy, workload, queue, leaf };
         let kept = self.overlay.take_out(&queue.name);
-        let mut decided = entry::decide(&search, &mut self.overlay);
-        if let Ok((kind, assignment)) = &mut decided
-            && let Kind::Preempts(victims) = kind
-            && let Err(problem) = self.brakes_allow(victims)
-        {
-            held_back(assignment, &problem);
-            *kind = Kind::NoCandidates { reserve: Usage::new() };
-        }
-        let refusal = match &decided {
-            Err(refusal) => Some(refusal.clone()),
-            Ok((Kind::NoCandidates { .. }, assignment)) => assignment.refusal.clone(),
-            Ok(_) => None,
-        };
+        let (decision, refusal) = self.try_head(&search, &mut tries, &behind);
         // Whoever cannot be helped now gives up what is kept for it.
         let is_kept_for_it =
             self.state.reservation(&queue.name).is_some_and(|kept| kept.workload == order.key);
         if refusal.is_none() || !is_kept_for_it {
             self.overlay.put_back(&queue.name, kept);
         }
+        if let Some(at) = self.lines.get_mut(line) {
+            at.tries = tries;
+        }
         if let Some(refusal) = refusal {
             self.park(line, class, order, refusal);
         }
-        let (kind, assignment) = decided.ok()?;
+        let (kind, assignment) = decision.0.ok()?;
         Some(Entry { line, leaf, order, class, kind, assignment })
+    }
+
+    /// One try of a head, and the refusal if it is the last one.
+    fn try_head(
+        &mut self,
+        search: &Search<'a>,
+        tries: &mut Tries<'a>,
+        behind: &Progress,
+    ) -> (Decision<'a>, Option<Refusal>) {
+        let decision = self.decide(search, behind);
+        tries.note(&decision);
+        let Some(refusal) = decision.refusal() else { return (decision, None) };
+        if tries.go_on(search.workload, search.queue) {
+            return (decision, None);
+        }
+        if !behind.is_over() {
+            let anew = self.decide(search, &Progress::default());
+            tries.note(&anew);
+            if anew.refusal().is_none() {
+                return (anew, None);
+            }
+        }
+        let refusal = tries.refusal(refusal);
+        (decision, Some(refusal))
+    }
+
+    fn decide(&mut self, search: &Search<'a>, behind: &Progress) -> Decision<'a> {
+        let mut decision = Decision(entry::decide(search, behind, &mut self.overlay));
+        if let Ok((Kind::Preempts(victims), _)) = &decision.0
+            && let Err(problem) = self.brakes_allow(victims)
+        {
+            decision.held_back(&problem);
+        }
+        decision
     }
 
     fn park(&mut self, line: usize, class: &ClassKey, order: &Order, refusal: Refusal) {
@@ -300,7 +340,8 @@ impl<'a> Planning<'a> {
                 self.overlay.put_back(&queue.name, kept);
                 let message = "waiting for all admitted workloads to be in PodsReady condition";
                 let verdict = Verdict::new(Reason::WaitingForPodsReady, message);
-                self.park(entry.line, entry.class, entry.order, Refusal { verdict, until: Until::AllReady });
+                let refusal = Refusal { verdict, until: Until::AllReady, behind: Progress::default() };
+                self.park(entry.line, entry.class, entry.order, refusal);
             }
             Kind::Preempts(victims) => {
                 self.overlay.evict(victims);
@@ -380,16 +421,9 @@ impl<'a> Planning<'a> {
     }
 }
 
-/// The assignment waits because nobody may be evicted for it now.
-fn held_back(assignment: &mut Assignment, problem: &str) {
-    let told = assignment.refusal.take().map(|refusal| refusal.verdict.message).unwrap_or_default();
-    let verdict = Verdict::new(Reason::WaitingForQuota, format!("{told}. Nobody is preempted: {problem}"));
-    assignment.refusal = Some(Refusal { verdict, until: Until::Released });
-}
-
 impl<'a> From<(&'a ClusterQueue, NodeId, &'a Pending)> for Line<'a> {
     fn from((queue, leaf, pending): (&'a ClusterQueue, NodeId, &'a Pending)) -> Self {
-        Self { queue, leaf, pending, cursor: pending.cursor(), closed: false }
+        Self { queue, leaf, pending, cursor: pending.cursor(), tries: Tries::default(), closed: false }
     }
 }
 
@@ -414,6 +448,7 @@ impl Entry<'_> {
             refusal: Refusal {
                 verdict: Verdict::new(Reason::WaitingForPreemptedWorkloads, message),
                 until: Until::Fits(self.assignment.usage.clone()),
+                behind: Progress::default(),
             },
         }
     }

@@ -11,6 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    assign::Progress,
     name::FlavorResource,
     quantity::{Amount, Usage},
 };
@@ -112,6 +113,8 @@ pub struct Refusal {
     pub verdict: Verdict,
     /// What it takes to change it.
     pub until: Until,
+    /// What the search for flavors that came to it went on behind.
+    pub behind: Progress,
 }
 
 /// When a workload may preempt in other `ClusterQueues`.
@@ -149,6 +152,39 @@ pub enum Until {
     Released,
     /// The pods of everybody who holds quota are ready.
     AllReady,
+    /// One of these.
+    Any(Vec<Self>),
+}
+
+impl Until {
+    /// This or that. A change of a declaration counts always, and is no alternative.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        let mut any = Vec::new();
+        for one in self.alternatives().iter().chain(other.alternatives()) {
+            if *one != Self::Redeclared && !any.contains(one) {
+                any.push(one.clone());
+            }
+        }
+        match any.len() {
+            0 => Self::Redeclared,
+            1 => any.remove(0),
+            _ => Self::Any(any),
+        }
+    }
+
+    /// Whether this is enough.
+    pub fn includes(&self, one: &Self) -> bool {
+        self.alternatives().contains(one)
+    }
+
+    /// What it may be.
+    pub fn alternatives(&self) -> &[Self] {
+        match self {
+            Self::Any(any) => any,
+            one => std::slice::from_ref(one),
+        }
+    }
 }
 
 impl Verdict {

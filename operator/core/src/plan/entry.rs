@@ -2,14 +2,14 @@
 
 use super::fewer::Fewer;
 use crate::{
-    assign::{Assignment, Offer},
+    assign::{Assignment, Offer, Progress, Refused},
     forest::NodeId,
     overlay::Overlay,
     pending::{ClassKey, Order},
     preempt::{Search, Victim},
     quantity::{Amount, Usage},
     queue::Reclaim,
-    verdict::Refusal,
+    verdict::{Reason, Refusal, Until, Verdict},
     workload::PodSet,
 };
 
@@ -36,13 +36,48 @@ pub(super) enum Kind<'a> {
     },
 }
 
-/// What a workload would get, and how. If it makes do with fewer pods, as many as there is a way for.
+/// What a head would get, and how, or why nothing.
+pub(super) struct Decision<'a>(pub(super) Result<(Kind<'a>, Assignment), Box<Refused>>);
+
+impl Decision<'_> {
+    /// Why the head has to wait whatever the others do, if it has to.
+    pub(super) fn refusal(&self) -> Option<&Refusal> {
+        match &self.0 {
+            Err(refused) => Some(&refused.refusal),
+            Ok((Kind::NoCandidates { .. }, assignment)) => assignment.refusal.as_ref(),
+            Ok(_) => None,
+        }
+    }
+
+    /// How far the search for flavors came.
+    pub(super) fn progress(&self) -> &Progress {
+        match &self.0 {
+            Err(refused) => &refused.progress,
+            Ok((_, assignment)) => &assignment.progress,
+        }
+    }
+
+    /// Nobody may be evicted for it now.
+    pub(super) fn held_back(&mut self, problem: &str) {
+        let Ok((kind, assignment)) = &mut self.0 else { return };
+        *kind = Kind::NoCandidates { reserve: Usage::new() };
+        if let Some(refusal) = &mut assignment.refusal {
+            let told = &refusal.verdict.message;
+            refusal.verdict =
+                Verdict::new(Reason::WaitingForQuota, format!("{told}. Nobody is preempted: {problem}"));
+            refusal.until = Until::Released;
+        }
+    }
+}
+
+/// What a workload would get behind these flavors. If it makes do with fewer pods, as many as there is a way for.
 pub(super) fn decide<'a>(
     search: &Search<'a>,
+    behind: &Progress,
     overlay: &mut Overlay<'_>,
-) -> Result<(Kind<'a>, Assignment), Refusal> {
+) -> Result<(Kind<'a>, Assignment), Box<Refused>> {
     let pod_sets = search.workload.pod_sets.as_deref().unwrap_or_default();
-    let mut outcome = attempt(search, pod_sets, overlay);
+    let mut outcome = attempt(search, behind, pod_sets, overlay);
     if !matches!(outcome, Ok((Some(Kind::Fits), _)))
         && let Some(found) = as_planned(search, pod_sets, overlay)
     {
@@ -52,17 +87,17 @@ pub(super) fn decide<'a>(
         return Ok((kind, assignment));
     }
     if let Some(fewer) = Fewer::than(pod_sets) {
-        if let Some(found) = fewer.most(|pod_sets| way_for(search, pod_sets, overlay)) {
+        if let Some(found) = fewer.most(|pod_sets| way_for(search, behind, pod_sets, overlay)) {
             return Ok(found);
         }
         // It can be helped as soon as the fewest can.
-        let until = match attempt(search, &fewer.fewest(), overlay) {
+        let until = match attempt(search, behind, &fewer.fewest(), overlay) {
             Ok((_, assignment)) => assignment.refusal.map(|refusal| refusal.until),
-            Err(refusal) => Some(refusal.until),
+            Err(refused) => Some(refused.refusal.until),
         };
         let refusal = match &mut outcome {
             Ok((_, assignment)) => assignment.refusal.as_mut(),
-            Err(refusal) => Some(refusal),
+            Err(refused) => Some(&mut refused.refusal),
         };
         if let (Some(refusal), Some(until)) = (refusal, until) {
             refusal.until = until;
@@ -76,10 +111,11 @@ pub(super) fn decide<'a>(
 /// An assignment for these pods, and the way to it if there is one.
 fn attempt<'a>(
     search: &Search<'a>,
+    behind: &Progress,
     pod_sets: &[PodSet],
     overlay: &mut Overlay<'_>,
-) -> Result<(Option<Kind<'a>>, Assignment), Refusal> {
-    let assignment = Offer { search: *search, planned: &[] }.assign(pod_sets, overlay)?;
+) -> Result<(Option<Kind<'a>>, Assignment), Box<Refused>> {
+    let assignment = Offer { search: *search, planned: &[], behind }.assign(pod_sets, overlay)?;
     Ok((way(search, &assignment, overlay), assignment))
 }
 
@@ -100,17 +136,19 @@ fn as_planned<'a>(
         Some(PodSet { count: given.count, ..pod_set.clone() })
     };
     let pod_sets: Vec<PodSet> = pod_sets.iter().map(planned).collect::<Option<_>>()?;
-    let assignment = Offer { search: *search, planned: &kept.pod_sets }.assign(&pod_sets, overlay).ok()?;
+    let offer = Offer { search: *search, planned: &kept.pod_sets, behind: &Progress::default() };
+    let assignment = offer.assign(&pod_sets, overlay).ok()?;
     Some((way_without_victims(search, &assignment, overlay)?, assignment))
 }
 
 /// An assignment for these pods to which there is a way.
 fn way_for<'a>(
     search: &Search<'a>,
+    behind: &Progress,
     pod_sets: &[PodSet],
     overlay: &mut Overlay<'_>,
 ) -> Option<(Kind<'a>, Assignment)> {
-    let (kind, assignment) = attempt(search, pod_sets, overlay).ok()?;
+    let (kind, assignment) = attempt(search, behind, pod_sets, overlay).ok()?;
     Some((kind?, assignment))
 }
 

@@ -102,7 +102,7 @@ impl State {
         }
         if mem::take(&mut self.got_ready) && self.unready == 0 {
             for (queue, pending) in &mut self.pending {
-                if pending.wake(|until| *until == Until::AllReady) {
+                if pending.wake(|until| until.includes(&Until::AllReady)) {
                     self.awake.insert(queue.clone());
                 }
             }
@@ -118,8 +118,8 @@ impl State {
                     amounts.iter().any(|(key, amount)| forest.available(used, leaf, key) >= *amount)
                 };
                 let lowest = self.holders.get(queue).and_then(|holders| holders.first());
-                let woken = pending.wake(|until| match until {
-                    Until::Redeclared | Until::AllReady => false,
+                let has_come = |until: &Until| match until {
+                    Until::Redeclared | Until::AllReady | Until::Any(_) => false,
                     Until::Available(amounts) => any(amounts),
                     Until::Fits(usage) => forest.fits(used, leaf, usage),
                     Until::Chance { missing, below, reclaims } => {
@@ -134,7 +134,8 @@ impl State {
                         own || others || any(missing)
                     }
                     Until::Freed | Until::Released => true,
-                });
+                };
+                let woken = pending.wake(|until| until.alternatives().iter().any(has_come));
                 if woken && pending.is_awake() {
                     self.awake.insert(queue.clone());
                 }

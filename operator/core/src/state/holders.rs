@@ -101,7 +101,7 @@ impl State {
     pub(super) fn wake_braked(&mut self) {
         for queue in std::mem::take(&mut self.braked) {
             if let Some(pending) = self.pending.get_mut(&queue) {
-                pending.wake(|until| *until == Until::Released);
+                pending.wake(|until| until.includes(&Until::Released));
             }
             self.note_awake(&queue);
         }

@@ -2,7 +2,7 @@
 
 use super::{Event, State, places::Place};
 use crate::{
-    assign::Offer,
+    assign::{Offer, Progress},
     name::{ClusterQueueName, WorkloadKey},
     overlay::Overlay,
     plan::Policy,
@@ -28,7 +28,7 @@ impl State {
             Place::Holding { .. } | Place::Out => return None,
         };
         let pending = self.pending.get(queue)?;
-        let Refusal { verdict, until } = pending.refusal(class)?;
+        let Refusal { verdict, until, behind } = pending.refusal(class)?;
         if let Some(head) = pending.stands_behind(class, order) {
             let message = format!(
                 "waits behind {}, the first in line in ClusterQueue {queue}, which is StrictFIFO",
@@ -37,12 +37,13 @@ impl State {
             return Some(Verdict::new(Reason::PendingEvaluation, message));
         }
         // What the brakes hold back is no matter of numbers.
-        let now = if *until == Until::Released { None } else { self.refusal_now(key, queue) };
+        let braked = until.includes(&Until::Released);
+        let now = if braked { None } else { self.refusal_now(key, queue, behind) };
         Some(now.filter(|now| now.reason == verdict.reason).unwrap_or_else(|| verdict.clone()))
     }
 
-    /// What a workload would be told if it were looked at now, with the numbers of now.
-    fn refusal_now(&self, key: &WorkloadKey, queue: &ClusterQueueName) -> Option<Verdict> {
+    /// What a workload would be told if it were looked at now behind the same flavors, with the numbers of now.
+    fn refusal_now(&self, key: &WorkloadKey, queue: &ClusterQueueName, behind: &Progress) -> Option<Verdict> {
         let policy = Policy::default();
         let search = Search {
             state: self,
@@ -51,11 +52,11 @@ impl State {
             queue: self.queue(queue)?,
             leaf: self.forest.leaf(queue)?,
         };
-        let refusal =
-            match (Offer { search, planned: &[] }).assign(self.pod_sets(key)?, &mut Overlay::new(self)) {
-                Ok(assignment) => assignment.refusal?,
-                Err(refusal) => refusal,
-            };
+        let offer = Offer { search, planned: &[], behind };
+        let refusal = match offer.assign(self.pod_sets(key)?, &mut Overlay::new(self)) {
+            Ok(assignment) => assignment.refusal?,
+            Err(refused) => refused.refusal,
+        };
         Some(refusal.verdict)
     }
 

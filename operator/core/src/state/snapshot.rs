@@ -32,7 +32,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The version that is written and read.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
 
     /// Of a settled state, at a moment, under a policy.
     pub fn of(state: &State, now: Timestamp, policy: &Policy) -> Self {
@@ -55,7 +55,7 @@ impl Snapshot {
         for (queue, asleep) in &self.asleep {
             if let Some(pending) = state.pending.get_mut(queue) {
                 pending.put_to_sleep(asleep);
-                if asleep.refusal.until == Until::Released {
+                if asleep.refusal.until.includes(&Until::Released) {
                     state.braked.insert(queue.clone());
                 }
             }

@@ -205,7 +205,7 @@ impl State {
         let Some(pending) = self.pending.get_mut(&park.queue) else { return };
         self.unreported.extend(pending.park(&park.class, &park.order, park.refusal.clone()));
         self.note_awake(&park.queue);
-        if park.refusal.until == Until::Released {
+        if park.refusal.until.includes(&Until::Released) {
             self.braked.insert(park.queue.clone());
         }
         self.give_up(&park.queue, &park.order.key);

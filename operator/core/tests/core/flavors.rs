@@ -100,9 +100,9 @@ fn each_pod_set_comes_on_top_of_those_before_it() {
         (
             9,
             "ExceedsMaxQuota: couldn't assign flavors to pod set worker: \
-             insufficient quota for nvidia.com/gpu in flavor a100, previously considered podsets requests (0) \
+             insufficient quota for nvidia.com/gpu in flavor a100, previously considered podsets requests (4) \
              + current podset request (9) > maximum capacity (8), \
-             insufficient quota for nvidia.com/gpu in flavor h100, previously considered podsets requests (4) \
+             insufficient quota for nvidia.com/gpu in flavor h100, previously considered podsets requests (0) \
              + current podset request (9) > maximum capacity (8)",
         ),
     ] {
