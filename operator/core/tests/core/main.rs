@@ -30,6 +30,8 @@ mod preemption;
 mod reports;
 #[cfg(test)]
 mod scenarios;
+#[cfg(test)]
+mod tries;
 
 /// The resource that most tests count in.
 const GPU: &str = "nvidia.com/gpu";
