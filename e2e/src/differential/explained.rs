@@ -28,8 +28,6 @@ struct Explanation {
 enum Rule {
     /// Other victims, of which the order of victims does not say who goes first.
     EqualVictims,
-    /// A workload that has waited has other flavors, or Kueue finds a mix of flavors where ours finds none.
-    FlavorCursor,
     /// A workload ends whose LocalQueue is stopped, and only ours gives what it had to somebody.
     LostWakeUp,
     /// Ours gives more, or a flavor that comes earlier, while the head of another strict queue waits.
@@ -60,7 +58,6 @@ impl Rule {
                     && only_theirs.is_empty()
                     && ours.iter().any(|one| theirs.iter().any(|other| facts.are_equal_victims(one, other)))
             }
-            Self::FlavorCursor => has_waited_for_flavors(facts) || found_a_mix(facts),
             Self::LostWakeUp => {
                 facts.ends_in_stopped_queue() && only_theirs.is_empty() && !only_ours.is_empty()
             }
@@ -96,38 +93,11 @@ impl Rule {
     }
 }
 
-/// Whether the same workloads hold quota, and those who hold other quota may have gone on behind a flavor with Kueue:
-/// they have waited, in strict queues with several.
-fn has_waited_for_flavors(facts: &Facts<'_>) -> bool {
-    let has_waited =
-        |name: &&str| facts.is_strict(name) && facts.has_several_flavors(name) && !facts.arrives_now(name);
-    let others = facts.ours_differently();
-    facts.only_ours().is_empty()
-        && facts.only_theirs().is_empty()
-        && !others.is_empty()
-        && others.iter().all(has_waited)
-}
-
-/// Whether Kueue admits somebody, or has others stop for somebody, who waits in ours and may have gone on behind the
-/// first flavors with some of its pod sets.
-fn found_a_mix(facts: &Facts<'_>) -> bool {
-    let (more, victims) = facts.other_victims();
-    let admitted = facts.only_theirs();
-    let helped = admitted.iter().copied().map(Some);
-    let mut helped = helped.chain(victims.iter().map(|victim| facts.preemptor_of(victim))).peekable();
-    helped.peek().is_some()
-        && facts.only_ours().is_empty()
-        && more.is_empty()
-        && helped
-            .all(|name| name.is_some_and(|name| facts.waits_in_ours(name) && facts.may_mix_flavors(name)))
-}
-
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
     use whalezen_crds::kueue::v1beta2::{
-        ClusterQueue, ClusterQueueSpec, FlavorQuotas, PodSet, QueueingStrategy, ResourceGroup, StopPolicy,
-        Workload, WorkloadSpec,
+        ClusterQueue, ClusterQueueSpec, QueueingStrategy, StopPolicy, Workload, WorkloadSpec,
     };
 
     use super::super::outcome::{Difference, Step, Trace};
@@ -136,19 +106,14 @@ mod tests {
 
     const EVICTED: &str = "cpu of f0, evicted: Preempted InClusterQueue";
 
-    /// A queue with two flavors.
     fn queue(name: &str, queueing_strategy: QueueingStrategy) -> ClusterQueue {
-        let flavors = ["f0", "f1"].map(|name| FlavorQuotas { name: name.to_owned(), resources: Vec::new() });
-        let group = ResourceGroup { covered_resources: vec!["cpu".to_owned()], flavors: flavors.into() };
-        let resource_groups = vec![group];
-        ClusterQueue::new(name, ClusterQueueSpec { resource_groups, queueing_strategy, ..Default::default() })
+        ClusterQueue::new(name, ClusterQueueSpec { queueing_strategy, ..Default::default() })
     }
 
-    fn submit(name: &str, queue: &str, priority: i32, pod_sets: usize) -> Act {
+    fn submit(name: &str, queue: &str, priority: i32) -> Act {
         let spec = WorkloadSpec {
             queue_name: Some(queue.to_owned()),
             priority: Some(priority),
-            pod_sets: vec![PodSet::default(); pod_sets],
             ..WorkloadSpec::default()
         };
         Act::Submit(Box::new(Workload::new(name, spec)))
@@ -190,7 +155,7 @@ mod tests {
 
     #[test]
     fn what_no_rule_is_about_is_a_difference() {
-        let acts = vec![submit("w1", "a", 0, 1)];
+        let acts = vec![submit("w1", "a", 0)];
         let steps = [step("submit w1", &[("w1", "cpu of f0")]), step("submit w1", &[])];
         assert_eq!(rule_of(&case(QueueingStrategy::BestEffortFifo, acts, &[], steps)), None);
     }
@@ -198,7 +163,7 @@ mod tests {
     #[test]
     fn other_victims_are_explained_by_equal_times_and_priorities_only() {
         let held_since = |seconds: [i64; 2]| {
-            let acts = vec![submit("w1", "a", 0, 1), submit("w2", "a", 0, 1), submit("w3", "a", 9, 1)];
+            let acts = vec![submit("w1", "a", 0), submit("w2", "a", 0), submit("w3", "a", 9)];
             let mut before = step("submit w2", &[("w1", "cpu of f0"), ("w2", "cpu of f0")]);
             let since = ["w1", "w2"].into_iter().zip(seconds);
             before.since =
@@ -221,7 +186,7 @@ mod tests {
     #[test]
     fn what_a_victim_frees_is_for_its_preemptor_and_for_nobody_else() {
         let given_to = |whom: &str| {
-            let acts = ["w1", "w2", "w3"].map(|name| submit(name, "a", 0, 1)).into();
+            let acts = ["w1", "w2", "w3"].map(|name| submit(name, "a", 0)).into();
             let mut before = step("submit w3", &[("w1", EVICTED)]);
             before.preemptors.insert("w1".to_owned(), "w2".to_owned());
             let waits = step("submit w2", &[("w1", "cpu of f0")]);
@@ -237,7 +202,7 @@ mod tests {
     #[test]
     fn a_strict_head_holds_others_up_only_in_another_queue() {
         let waits_in = |queue: &str, strategy| {
-            let acts = vec![submit("w1", queue, 0, 1), submit("w2", "b", 0, 1)];
+            let acts = vec![submit("w1", queue, 0), submit("w2", "b", 0)];
             let steps = [step("submit w2", &[("w2", "cpu of f0")]), step("submit w2", &[])];
             rule_of(&case(strategy, acts, &[step("submit w1", &[])], steps))
         };
@@ -252,9 +217,9 @@ mod tests {
     fn an_end_in_a_stopped_queue_wakes_nobody_in_kueue() {
         let ends = |policy| {
             let acts = vec![
-                submit("w1", "a", 0, 1),
+                submit("w1", "a", 0),
                 Act::StopLocalQueue("a".to_owned(), policy),
-                submit("w2", "b", 0, 1),
+                submit("w2", "b", 0),
                 Act::Finish(0),
             ];
             let holds: &[(&str, &str)] = &[("w1", "cpu of f0")];
@@ -264,16 +229,5 @@ mod tests {
         };
         assert_eq!(ends(StopPolicy::Hold), Some(Rule::LostWakeUp));
         assert_eq!(ends(StopPolicy::None), None);
-    }
-
-    #[test]
-    fn a_mix_of_flavors_is_for_those_with_several_pod_sets() {
-        let admitted = |pod_sets| {
-            let acts = vec![submit("w1", "a", 0, pod_sets)];
-            let steps = [step("submit w1", &[]), step("submit w1", &[("w1", "cpu of f1")])];
-            rule_of(&case(QueueingStrategy::BestEffortFifo, acts, &[], steps))
-        };
-        assert_eq!(admitted(2), Some(Rule::FlavorCursor));
-        assert_eq!(admitted(1), None);
     }
 }

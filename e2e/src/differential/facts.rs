@@ -76,37 +76,10 @@ impl<'a> Facts<'a> {
         self.arrived.iter().filter(waits).copied()
     }
 
-    /// Whether somebody arrives in this very step.
-    pub fn arrives_now(&self, name: &str) -> bool {
-        self.theirs.act.strip_prefix("submit ") == Some(name)
-    }
-
     /// Whose quota it is that this step's act gives back: that of the workload for which another had to stop.
     pub fn is_kept_for(&self) -> Option<&'a str> {
         let victim = self.theirs.act.strip_suffix(" is let go")?;
         self.ours_before?.preemptors.get(victim).map(String::as_str)
-    }
-
-    /// For whom Kueue has somebody stop in this step whom ours leaves alone.
-    pub fn preemptor_of(&self, victim: &str) -> Option<&'a str> {
-        self.theirs.preemptors.get(victim).map(String::as_str)
-    }
-
-    /// Whether somebody waits in ours.
-    pub fn waits_in_ours(&self, name: &str) -> bool {
-        self.workload(name).is_some() && !self.ended.contains(name) && !self.ours.holders.contains_key(name)
-    }
-
-    /// Whether a workload could have a mix of flavors: it has several pod sets and its queue several flavors.
-    pub fn may_mix_flavors(&self, name: &str) -> bool {
-        self.workload(name).is_some_and(|workload| workload.spec.pod_sets.len() > 1)
-            && self.has_several_flavors(name)
-    }
-
-    /// Whether the queue of a workload has several flavors of anything.
-    pub fn has_several_flavors(&self, name: &str) -> bool {
-        self.queue(name)
-            .is_some_and(|queue| queue.spec.resource_groups.iter().any(|group| group.flavors.len() > 1))
     }
 
     /// Who holds quota with ours, or other quota than with Kueue.
