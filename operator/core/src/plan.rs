@@ -12,6 +12,7 @@ mod entry;
 mod fewer;
 mod tries;
 mod turns;
+mod yields;
 
 use std::{collections::BTreeMap, mem};
 
@@ -151,6 +152,8 @@ pub struct Plan {
     pub hold: Vec<Hold>,
     /// In the order decided.
     pub park: Vec<Park>,
+    /// The `ClusterQueues` in which nothing is kept any more, because who is admitted would take it back.
+    pub yielded: Vec<ClusterQueueName>,
     /// Whether the budget ended it before everybody was looked at.
     pub more: bool,
 }
@@ -255,7 +258,8 @@ impl<'a> Planning<'a> {
         let (queue, leaf) = (at.queue, at.leaf);
         let behind = at.tries.behind(order);
         let mut tries = mem::take(&mut at.tries);
-        let search = Search { state: self.state, policy: self.policy, workload, queue, leaf };
+        let (state, policy) = (self.state, self.policy);
+        let search = Search { state, policy, workload, queue, leaf, counts_owners: false };
         let kept = self.overlay.take_out(&queue.name);
         let (decision, refusal) = self.try_head(&search, &mut tries, &behind);
         // Whoever cannot be helped now gives up what is kept for it.
@@ -305,6 +309,11 @@ impl<'a> Planning<'a> {
         {
             decision.held_back(&problem);
         }
+        if decision.refusal().is_some()
+            && let Some(found) = yields::instead(search, behind, &mut self.overlay)
+        {
+            decision = Decision(Ok(found));
+        }
         decision
     }
 
@@ -330,13 +339,14 @@ impl<'a> Planning<'a> {
             Kind::Preempts(victims) => {
                 self.brakes_allow(victims).is_ok() && self.may_evict(victims, entry.leaf, usage)
             }
+            Kind::InsteadOf(owners) => self.waits_for_pods() || self.yields(owners, entry.leaf, usage),
             Kind::NoCandidates { .. } => false,
         };
         if !holds {
             return self.overlay.put_back(&queue.name, kept);
         }
         match &entry.kind {
-            Kind::Fits if self.waits_for_pods() => {
+            Kind::Fits | Kind::InsteadOf(_) if self.waits_for_pods() => {
                 self.overlay.put_back(&queue.name, kept);
                 let message = "waiting for all admitted workloads to be in PodsReady condition";
                 let verdict = Verdict::new(Reason::WaitingForPodsReady, message);
@@ -352,7 +362,7 @@ impl<'a> Planning<'a> {
                 }
                 self.plan.hold.push(entry.into_hold(queue));
             }
-            Kind::Fits | Kind::NoCandidates { .. } => {
+            Kind::Fits | Kind::InsteadOf(_) | Kind::NoCandidates { .. } => {
                 self.overlay.admit(entry.leaf, usage);
                 if let Some(line) = self.lines.get_mut(entry.line) {
                     line.cursor.take(line.pending);
@@ -372,6 +382,21 @@ impl<'a> Planning<'a> {
                 });
             }
         }
+    }
+
+    /// Keeps nothing any more in this ClusterQueue, unless that is not enough for another to fit.
+    fn yields(&mut self, owners: &ClusterQueueName, leaf: NodeId, usage: &Usage) -> bool {
+        if self.plan.hold.iter().any(|hold| hold.queue == *owners) {
+            return false;
+        }
+        let kept = self.overlay.take_out(owners);
+        let fits = self.overlay.fits(leaf, usage);
+        if fits {
+            self.plan.yielded.push(owners.clone());
+        } else {
+            self.overlay.put_back(owners, kept);
+        }
+        fits
     }
 
     /// Whether somebody's pods have to get ready before the next one is admitted.
@@ -424,33 +449,6 @@ impl<'a> Planning<'a> {
 impl<'a> From<(&'a ClusterQueue, NodeId, &'a Pending)> for Line<'a> {
     fn from((queue, leaf, pending): (&'a ClusterQueue, NodeId, &'a Pending)) -> Self {
         Self { queue, leaf, pending, cursor: pending.cursor(), tries: Tries::default(), closed: false }
-    }
-}
-
-impl Entry<'_> {
-    fn into_hold(self, queue: &ClusterQueue) -> Hold {
-        let victims = match &self.kind {
-            Kind::Preempts(victims) => victims.len(),
-            _ => 0,
-        };
-        let missing = self.assignment.refusal.map(|refusal| refusal.verdict.message).unwrap_or_default();
-        let pending = match victims {
-            0 => "of others".to_owned(),
-            victims => format!("of {victims} workload(s)"),
-        };
-        let message = format!("{missing}. Pending the preemption {pending}");
-        Hold {
-            queue: queue.name.clone(),
-            class: self.class.clone(),
-            order: self.order.clone(),
-            usage: self.assignment.usage.clone(),
-            pod_sets: self.assignment.pod_sets,
-            refusal: Refusal {
-                verdict: Verdict::new(Reason::WaitingForPreemptedWorkloads, message),
-                until: Until::Fits(self.assignment.usage.clone()),
-                behind: Progress::default(),
-            },
-        }
     }
 }
 

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     forest::{NodeId, NodeName},
-    name::FlavorResource,
+    name::{ClusterQueueName, FlavorResource},
     overlay::Overlay,
     plan::Policy,
     quantity::{Amount, Usage},
@@ -93,6 +93,8 @@ pub struct Search<'a> {
     pub queue: &'a ClusterQueue,
     /// The leaf of that.
     pub leaf: NodeId,
+    /// Whether those count as holders for whom quota is kept.
+    pub counts_owners: bool,
 }
 
 impl<'a> Search<'a> {
@@ -196,11 +198,18 @@ impl<'a> Search<'a> {
             Some(NodeName::Queue(name)) if self.state.is_active(name) => Some(name),
             _ => None,
         };
-        let holders = queue.into_iter().flat_map(|queue| self.state.holders(queue));
+        let owner = queue.and_then(|queue| self.owner(queue, overlay));
+        let holders = queue.into_iter().flat_map(|queue| self.state.holders(queue)).chain(owner);
         holders.filter(move |holder| {
             !overlay.is_leaving(holder)
                 && contested.iter().any(|resource| holder.usage.contains_key(resource))
         })
+    }
+
+    /// For whom quota is kept in a ClusterQueue, if such count and it is still kept.
+    fn owner(&self, queue: &ClusterQueueName, overlay: &Overlay<'_>) -> Option<Holder<'a>> {
+        let owner = self.state.owner(queue).filter(|_| self.counts_owners)?;
+        overlay.kept().any(|(of, _, usage)| of == queue && usage == owner.usage).then_some(owner)
     }
 
     /// The order in which candidates are preempted: who stops anyway, then those of other ClusterQueues, then by

@@ -1,14 +1,15 @@
 //! What the head of one queue would get, for one cycle.
 
-use super::fewer::Fewer;
+use super::{Hold, fewer::Fewer};
 use crate::{
     assign::{Assignment, Offer, Progress, Refused},
     forest::NodeId,
+    name::ClusterQueueName,
     overlay::Overlay,
     pending::{ClassKey, Order},
     preempt::{Search, Victim},
     quantity::{Amount, Usage},
-    queue::Reclaim,
+    queue::{ClusterQueue, Reclaim},
     verdict::{Reason, Refusal, Until, Verdict},
     workload::PodSet,
 };
@@ -23,12 +24,42 @@ pub(super) struct Entry<'a> {
     pub(super) assignment: Assignment,
 }
 
+impl Entry<'_> {
+    /// It waits for those who stop for it.
+    pub(super) fn into_hold(self, queue: &ClusterQueue) -> Hold {
+        let victims = match &self.kind {
+            Kind::Preempts(victims) => victims.len(),
+            _ => 0,
+        };
+        let missing = self.assignment.refusal.map(|refusal| refusal.verdict.message).unwrap_or_default();
+        let pending = match victims {
+            0 => "of others".to_owned(),
+            victims => format!("of {victims} workload(s)"),
+        };
+        let message = format!("{missing}. Pending the preemption {pending}");
+        Hold {
+            queue: queue.name.clone(),
+            class: self.class.clone(),
+            order: self.order.clone(),
+            usage: self.assignment.usage.clone(),
+            pod_sets: self.assignment.pod_sets,
+            refusal: Refusal {
+                verdict: Verdict::new(Reason::WaitingForPreemptedWorkloads, message),
+                until: Until::Fits(self.assignment.usage.clone()),
+                behind: Progress::default(),
+            },
+        }
+    }
+}
+
 /// How it could be had.
 pub(super) enum Kind<'a> {
     /// It fits.
     Fits,
     /// It fits once these have stopped, and those who were told to before: there may be nobody else.
     Preempts(Vec<Victim<'a>>),
+    /// It fits if nothing is kept any more for who waits in this ClusterQueue for others to stop.
+    InsteadOf(&'a ClusterQueueName),
     /// It would fit, but nobody may be preempted for it.
     NoCandidates {
         /// What nobody else may take in this cycle, so that it is not preempted again in the next.

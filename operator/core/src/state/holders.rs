@@ -53,6 +53,13 @@ impl State {
         Some(Holder { workload, queue, usage, evicted, since })
     }
 
+    /// For whom quota is kept in a ClusterQueue, as if it held that already.
+    pub fn owner(&self, queue: &ClusterQueueName) -> Option<Holder<'_>> {
+        let (queue, kept) = self.facts.reserved.get_key_value(queue)?;
+        let workload = self.workload(&kept.workload)?;
+        Some(Holder { workload, queue, usage: &kept.usage, evicted: None, since: None })
+    }
+
     /// Those who stop so that another fits. What they hold is spoken for.
     pub fn leaving(&self) -> impl Iterator<Item = Holder<'_>> {
         self.leaving.iter().filter_map(|key| self.holder(key))
@@ -134,6 +141,16 @@ impl State {
                 }
             }
         }
+    }
+
+    /// Keeps nothing any more in a ClusterQueue. Whoever it was for is looked at again.
+    pub(super) fn yield_kept(&mut self, queue: &ClusterQueueName) {
+        let Some(owner) = self.facts.reserved.get(queue).map(|kept| kept.workload.clone()) else { return };
+        self.give_up(queue, &owner);
+        if let Some(pending) = self.pending.get_mut(queue) {
+            pending.wake_holder();
+        }
+        self.note_awake(queue);
     }
 
     /// Notes that something was given back in the tree of a ClusterQueue.

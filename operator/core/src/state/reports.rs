@@ -51,6 +51,7 @@ impl State {
             workload: self.workload(key)?,
             queue: self.queue(queue)?,
             leaf: self.forest.leaf(queue)?,
+            counts_owners: false,
         };
         let offer = Offer { search, planned: &[], behind };
         let refusal = match offer.assign(self.pod_sets(key)?, &mut Overlay::new(self)) {

@@ -177,6 +177,9 @@ impl State {
     }
 
     pub(super) fn believe_plan(&mut self, plan: &Plan) {
+        for queue in &plan.yielded {
+            self.yield_kept(queue);
+        }
         for park in &plan.park {
             self.park(park);
         }
