@@ -5,6 +5,7 @@ mod cohort;
 mod fair;
 mod queue;
 mod reservation;
+mod yields;
 
 use whalezen_core::{
     preempt::Ground,
