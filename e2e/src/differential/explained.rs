@@ -34,7 +34,8 @@ enum Rule {
     StrictHeadReserves,
     /// Kueue gives it to another queue, after somebody who cannot be helped took the turn of ours.
     TurnSpent,
-    /// Kueue gives what a victim held to somebody else than the one for whom it had to stop.
+    /// Kueue gives what a victim held to somebody else than the one for whom it had to stop, or others get other flavors
+    /// beside that one: in Kueue they compete for what the victim held, and go on behind its flavors.
     KeptForPreemptor,
 }
 
@@ -85,9 +86,16 @@ impl Rule {
                         .all(|theirs| only_ours.iter().all(|ours| !facts.are_together(theirs, ours)))
             }
             Self::KeptForPreemptor => facts.is_kept_for().is_some_and(|preemptor| {
-                !only_theirs.is_empty()
+                let others = facts.ours_differently();
+                let is_given_away = !only_theirs.is_empty()
                     && !only_theirs.contains(&preemptor)
-                    && only_ours.iter().all(|ours| *ours == preemptor)
+                    && only_ours.iter().all(|ours| *ours == preemptor);
+                let is_competed_for = only_theirs.is_empty()
+                    && only_ours.is_empty()
+                    && !others.is_empty()
+                    && facts.ours.holders.contains_key(preemptor)
+                    && !others.contains(&preemptor);
+                is_given_away || is_competed_for
             }),
         }
     }
@@ -197,6 +205,24 @@ mod tests {
         };
         assert_eq!(given_to("w2"), Some(Rule::KeptForPreemptor));
         assert_eq!(given_to("w3"), None);
+    }
+
+    #[test]
+    fn who_competes_with_a_preemptor_for_what_its_victim_frees_goes_on_behind_that() {
+        let beside = |preemptor: [&str; 2]| {
+            let acts = ["w1", "w2"].map(|name| submit(name, "a", 0)).into();
+            let mut before = step("submit w2", &[("w1", EVICTED)]);
+            before.preemptors.insert("w1".to_owned(), "w2".to_owned());
+            let first = step("submit w1", &[("w1", "cpu of f0")]);
+            let [ours, theirs] = preemptor;
+            let steps = [
+                step("w1 is let go", &[("w1", "cpu of f1"), ("w2", ours)]),
+                step("w1 is let go", &[("w1", "cpu of f2"), ("w2", theirs)]),
+            ];
+            rule_of(&case(QueueingStrategy::BestEffortFifo, acts, &[first, before], steps))
+        };
+        assert_eq!(beside(["cpu of f0", "cpu of f0"]), Some(Rule::KeptForPreemptor));
+        assert_eq!(beside(["cpu of f0", "cpu of f2"]), None);
     }
 
     #[test]
