@@ -28,6 +28,8 @@ struct Explanation {
 enum Rule {
     /// Other victims, of which the order of victims does not say who goes first.
     EqualVictims,
+    /// Workloads that have waited in strict queues have other flavors.
+    StrictHeadAmongFlavors,
     /// A workload ends whose LocalQueue is stopped, and only ours gives what it had to somebody.
     LostWakeUp,
     /// Ours gives more, or a flavor that comes earlier, while the head of another strict queue waits.
@@ -58,6 +60,16 @@ impl Rule {
                 only_ours.is_empty()
                     && only_theirs.is_empty()
                     && ours.iter().any(|one| theirs.iter().any(|other| facts.are_equal_victims(one, other)))
+            }
+            Self::StrictHeadAmongFlavors => {
+                let has_waited = |name: &&str| {
+                    facts.is_strict(name) && facts.has_several_flavors(name) && !facts.arrives_now(name)
+                };
+                let others = facts.ours_differently();
+                only_ours.is_empty()
+                    && only_theirs.is_empty()
+                    && !others.is_empty()
+                    && others.iter().all(has_waited)
             }
             Self::LostWakeUp => {
                 facts.ends_in_stopped_queue() && only_theirs.is_empty() && !only_ours.is_empty()
@@ -105,7 +117,8 @@ impl Rule {
 mod tests {
     use jiff::Timestamp;
     use whalezen_crds::kueue::v1beta2::{
-        ClusterQueue, ClusterQueueSpec, QueueingStrategy, StopPolicy, Workload, WorkloadSpec,
+        ClusterQueue, ClusterQueueSpec, FlavorQuotas, QueueingStrategy, ResourceGroup, StopPolicy, Workload,
+        WorkloadSpec,
     };
 
     use super::super::outcome::{Difference, Step, Trace};
@@ -114,8 +127,12 @@ mod tests {
 
     const EVICTED: &str = "cpu of f0, evicted: Preempted InClusterQueue";
 
+    /// A queue with two flavors.
     fn queue(name: &str, queueing_strategy: QueueingStrategy) -> ClusterQueue {
-        ClusterQueue::new(name, ClusterQueueSpec { queueing_strategy, ..Default::default() })
+        let flavors = ["f0", "f1"].map(|name| FlavorQuotas { name: name.to_owned(), resources: Vec::new() });
+        let group = ResourceGroup { covered_resources: vec!["cpu".to_owned()], flavors: flavors.into() };
+        let resource_groups = vec![group];
+        ClusterQueue::new(name, ClusterQueueSpec { resource_groups, queueing_strategy, ..Default::default() })
     }
 
     fn submit(name: &str, queue: &str, priority: i32) -> Act {
@@ -237,6 +254,19 @@ mod tests {
         assert_eq!(waits_in("a", QueueingStrategy::BestEffortFifo), None);
         // There somebody was tried in vain before.
         assert_eq!(waits_in("b", QueueingStrategy::BestEffortFifo), Some(Rule::TurnSpent));
+    }
+
+    #[test]
+    fn a_strict_head_that_has_waited_may_be_anywhere_among_its_flavors() {
+        let given = |strategy, waited| {
+            let (at, before): (_, &[Step]) =
+                if waited { ("edit queue b", &[step("submit w1", &[])]) } else { ("submit w1", &[]) };
+            let steps = [step(at, &[("w1", "cpu of f0")]), step(at, &[("w1", "cpu of f1")])];
+            rule_of(&case(strategy, vec![submit("w1", "a", 0)], before, steps))
+        };
+        assert_eq!(given(QueueingStrategy::StrictFifo, true), Some(Rule::StrictHeadAmongFlavors));
+        assert_eq!(given(QueueingStrategy::StrictFifo, false), None);
+        assert_eq!(given(QueueingStrategy::BestEffortFifo, true), None);
     }
 
     #[test]

@@ -76,10 +76,21 @@ impl<'a> Facts<'a> {
         self.arrived.iter().filter(waits).copied()
     }
 
+    /// Whether somebody arrives in this very step.
+    pub fn arrives_now(&self, name: &str) -> bool {
+        self.theirs.act.strip_prefix("submit ") == Some(name)
+    }
+
     /// Whose quota it is that this step's act gives back: that of the workload for which another had to stop.
     pub fn is_kept_for(&self) -> Option<&'a str> {
         let victim = self.theirs.act.strip_suffix(" is let go")?;
         self.ours_before?.preemptors.get(victim).map(String::as_str)
+    }
+
+    /// Whether the queue of a workload has several flavors of anything.
+    pub fn has_several_flavors(&self, name: &str) -> bool {
+        self.queue(name)
+            .is_some_and(|queue| queue.spec.resource_groups.iter().any(|group| group.flavors.len() > 1))
     }
 
     /// Who holds quota with ours, or other quota than with Kueue.
