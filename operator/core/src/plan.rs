@@ -310,9 +310,10 @@ impl<'a> Planning<'a> {
             decision.held_back(&problem);
         }
         if decision.refusal().is_some()
-            && let Some(found) = yields::instead(search, behind, &mut self.overlay)
+            && let Some((owners, assignment)) = yields::instead(search, behind, &mut self.overlay)
+            && !self.is_held(owners)
         {
-            decision = Decision(Ok(found));
+            decision = Decision(Ok((Kind::InsteadOf(owners), assignment)));
         }
         decision
     }
@@ -384,9 +385,14 @@ impl<'a> Planning<'a> {
         }
     }
 
+    /// Whether something is kept anew in this ClusterQueue.
+    fn is_held(&self, queue: &ClusterQueueName) -> bool {
+        self.plan.hold.iter().any(|hold| hold.queue == *queue)
+    }
+
     /// Keeps nothing any more in this ClusterQueue, unless that is not enough for another to fit.
     fn yields(&mut self, owners: &ClusterQueueName, leaf: NodeId, usage: &Usage) -> bool {
-        if self.plan.hold.iter().any(|hold| hold.queue == *owners) {
+        if self.is_held(owners) {
             return false;
         }
         let kept = self.overlay.take_out(owners);

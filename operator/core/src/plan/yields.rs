@@ -8,16 +8,17 @@
 use super::entry::{self, Kind};
 use crate::{
     assign::{Assignment, Progress},
+    name::ClusterQueueName,
     overlay::Overlay,
     preempt::Search,
 };
 
-/// What a head would get in the place of one for whom quota is kept.
+/// What a head would get in the place of one for whom quota is kept, and in which ClusterQueue that one waits.
 pub(super) fn instead<'a>(
     search: &Search<'a>,
     behind: &Progress,
     overlay: &mut Overlay<'_>,
-) -> Option<(Kind<'a>, Assignment)> {
+) -> Option<(&'a ClusterQueueName, Assignment)> {
     let forest = search.state.forest();
     let root = forest.root(search.leaf);
     if !search.may_preempt() || overlay.kept().all(|(_, leaf, _)| forest.root(leaf) != root) {
@@ -29,5 +30,5 @@ pub(super) fn instead<'a>(
     let [owner] = victims.as_slice() else { return None };
     let is_owner = search.state.admission(&owner.holder.workload.key).is_none();
     let has_room = forest.fits(&overlay.now, search.leaf, &assignment.usage);
-    (is_owner && has_room).then_some((Kind::InsteadOf(owner.holder.queue), assignment))
+    (is_owner && has_room).then_some((owner.holder.queue, assignment))
 }

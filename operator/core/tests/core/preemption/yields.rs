@@ -63,6 +63,24 @@ fn whoever_gets_nothing_kept_any_more_is_tried_again_at_once() {
 }
 
 #[test]
+fn what_is_kept_anew_in_a_plan_does_not_yield_in_the_same() {
+    let mut world = borrowed(Reclaim::Any);
+    world.requeue("b/low");
+    assert_eq!(world.run(), [""; 0]);
+    // The owner is looked at again after one that goes before it, and `a/it` after two that can never fit.
+    for (name, gpus, priority) in [("b/huge", 99, 10), ("a/huge", 99, 9), ("a/larger", 98, 9), ("a/it", 4, 0)]
+    {
+        world.tell(wants(name, gpus, priority));
+    }
+    let plan = world.step(&mut ObligingApplier);
+    assert_eq!((plan.admit.len(), plan.hold.len(), plan.yielded.len()), (0, 1, 0));
+    assert!(!plan.more, "it does not ask again and again");
+    world.stop();
+    assert_eq!(world.run()[0], "a/it");
+    assert!(world.comes_to_rest());
+}
+
+#[test]
 fn nothing_yields_to_who_would_need_more_than_one_to_yield() {
     for (gpus, admitted) in [(6, &["a/it", "c/high"]), (7, &["b/high", "c/high"])] {
         let owner = member("a", 12).reclaims(Reclaim::Any);
