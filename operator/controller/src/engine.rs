@@ -325,6 +325,8 @@ impl Engine {
             if !plan.more {
                 return;
             }
+            // Who was tried may have given up what was kept for it.
+            self.objects.state.settle();
         }
     }
 

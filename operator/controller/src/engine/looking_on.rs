@@ -115,6 +115,7 @@ impl Engine {
             if !plan.more {
                 return;
             }
+            self.objects.state.settle();
         }
     }
 
