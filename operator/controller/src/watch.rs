@@ -27,7 +27,7 @@ use whalezen_crds::{kueue::v1beta2 as kueue, scheduling::v1alpha1::SchedulingPol
 use whalezen_dialects::{policies, write::Target};
 
 /// How many events may wait for the engine before the watches wait too.
-const BACKLOG: usize = 1024;
+const BACKLOG: usize = 256;
 
 /// An object that was seen.
 #[derive(Debug)]
