@@ -287,8 +287,10 @@ impl Engine {
         if ticked {
             self.objects.state.account(now);
         }
-        self.plan(now);
-        self.evict(now);
+        // Now and then it is looked for those, too, whose admission was still under way.
+        if self.plan(now) || ticked {
+            self.evict(now);
+        }
         self.steps(now);
         if ticked {
             self.brake(now);
@@ -303,11 +305,12 @@ impl Engine {
         }
     }
 
-    /// Plans until nothing more fits, and hands the admissions over.
-    fn plan(&mut self, now: Timestamp) {
+    /// Plans until nothing more fits, and hands the admissions over. Says whether anybody is to stop.
+    fn plan(&mut self, now: Timestamp) -> bool {
+        let mut evicts = false;
         loop {
             if self.objects.state.awake_lines().next().is_none() {
-                return;
+                return evicts;
             }
             let begun = Instant::now();
             let plan = plan(&self.objects.state, now, &self.policy);
@@ -322,8 +325,9 @@ impl Engine {
                     self.applier.push(task, Order::Write(Box::new(write)), notes);
                 }
             }
+            evicts |= !plan.evict.is_empty();
             if !plan.more {
-                return;
+                return evicts;
             }
             // Who was tried may have given up what was kept for it.
             self.objects.state.settle();

@@ -24,7 +24,8 @@ pub struct Overlay<'a> {
     pub now: Used,
     /// What will be used.
     pub later: Used,
-    kept: BTreeMap<ClusterQueueName, (NodeId, Usage)>,
+    /// Where something else is kept than in the state, and what.
+    kept_anew: BTreeMap<ClusterQueueName, Option<(NodeId, Usage)>>,
     /// Those who were chosen to stop in this plan.
     chosen: BTreeSet<WorkloadKey>,
     state: &'a State,
@@ -40,20 +41,15 @@ pub struct Released(Vec<(NodeId, Usage)>);
 impl<'a> Overlay<'a> {
     /// Both pictures of a settled state.
     pub fn new(state: &'a State) -> Self {
-        let forest = state.forest();
-        let now = state.used().clone();
-        let mut later = now.clone();
-        for holder in state.leaving() {
-            if let Some(leaf) = forest.leaf(holder.queue) {
-                forest.release_all(&mut later, leaf, holder.usage);
-            }
+        Self {
+            forest: state.forest(),
+            now: state.used().clone(),
+            later: state.later().clone(),
+            kept_anew: BTreeMap::new(),
+            chosen: BTreeSet::new(),
+            state,
+            penalties: BTreeMap::new(),
         }
-        let mut kept = BTreeMap::new();
-        for (queue, leaf, reservation) in state.reservations() {
-            forest.charge_all(&mut later, leaf, &reservation.usage);
-            kept.insert(queue.clone(), (leaf, reservation.usage.clone()));
-        }
-        Self { forest, now, later, kept, chosen: BTreeSet::new(), state, penalties: BTreeMap::new() }
     }
 
     /// Where a LocalQueue stands among those of its ClusterQueue.
@@ -86,13 +82,25 @@ impl<'a> Overlay<'a> {
 
     /// What is kept in each ClusterQueue.
     pub fn kept(&self) -> impl Iterator<Item = (&ClusterQueueName, NodeId, &Usage)> {
-        self.kept.iter().map(|(queue, (leaf, usage))| (queue, *leaf, usage))
+        let before = self.state.reservations().filter(|(queue, ..)| !self.kept_anew.contains_key(*queue));
+        let anew = self.kept_anew.iter().filter_map(|(queue, kept)| {
+            let (leaf, usage) = kept.as_ref()?;
+            Some((queue, *leaf, usage))
+        });
+        before.map(|(queue, leaf, kept)| (queue, leaf, &kept.usage)).chain(anew)
     }
 
     /// What is kept in this ClusterQueue is nobody's for a moment, until it is [put back](Self::put_back).
     pub fn take_out(&mut self, queue: &ClusterQueueName) -> Option<(NodeId, Usage)> {
-        let kept = self.kept.remove(queue)?;
+        let kept = match self.kept_anew.get(queue) {
+            Some(anew) => anew.clone(),
+            None => self.state.reservation(queue).and_then(|kept| {
+                let leaf = self.forest.leaf(queue)?;
+                Some((leaf, kept.usage.clone()))
+            }),
+        }?;
         self.forest.release_all(&mut self.later, kept.0, &kept.1);
+        self.kept_anew.insert(queue.clone(), None);
         Some(kept)
     }
 
@@ -100,7 +108,7 @@ impl<'a> Overlay<'a> {
     pub fn keep(&mut self, queue: &ClusterQueueName, leaf: NodeId, usage: Usage) {
         self.take_out(queue);
         self.forest.charge_all(&mut self.later, leaf, &usage);
-        self.kept.insert(queue.clone(), (leaf, usage));
+        self.kept_anew.insert(queue.clone(), Some((leaf, usage)));
     }
 
     /// Keeps again what was [taken out](Self::take_out).

@@ -113,6 +113,8 @@ pub struct State {
     standings: BTreeMap<WorkloadKey, Standing>,
     forest: Forest,
     used: Used,
+    /// What will be used when those who stop so that others fit have stopped, and those others have what is kept for them.
+    later: Used,
     /// Every ClusterQueue of each tree, by its root.
     trees: BTreeMap<NodeId, Vec<ClusterQueueName>>,
     /// The trees in which something was given back since the last settling.
@@ -213,6 +215,12 @@ impl State {
     /// What is used in the forest.
     pub fn used(&self) -> &Used {
         &self.used
+    }
+
+    /// What will be used in the forest when those who stop so that others fit have stopped, and those others have what is
+    /// kept for them.
+    pub fn later(&self) -> &Used {
+        &self.later
     }
 
     /// A workload's pod sets, if they can be counted.

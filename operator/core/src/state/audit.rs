@@ -24,6 +24,7 @@ impl State {
             ("the forest", self.forest == fresh.forest),
             ("the trees", self.trees == fresh.trees),
             ("what is used", self.used == fresh.used),
+            ("what will be used", self.later == fresh.later),
             ("who can admit", self.active == fresh.active),
             ("who holds quota", self.holders == fresh.holders),
             ("who takes whose place", self.successors == fresh.successors),

@@ -152,6 +152,12 @@ impl State {
         let queues = self.facts.queues.values().filter(|q| q.invalid.is_none() || !q.groups.is_empty());
         self.forest = Forest::new(queues, &self.facts.cohorts);
         self.used = self.forest.unused();
+        self.later = self.forest.unused();
+        for (queue, kept) in &self.facts.reserved {
+            if let Some(leaf) = self.forest.leaf(queue) {
+                self.forest.charge_all(&mut self.later, leaf, &kept.usage);
+            }
+        }
         self.freed.clear();
         self.pending.clear();
         self.awake.clear();

@@ -114,10 +114,29 @@ impl State {
         }
     }
 
+    /// Keeps this in a ClusterQueue, instead of what was kept there.
+    pub(super) fn keep(&mut self, queue: &ClusterQueueName, kept: Reservation) -> Option<Reservation> {
+        let before = self.keep_nothing(queue);
+        if let Some(leaf) = self.forest.leaf(queue) {
+            self.forest.charge_all(&mut self.later, leaf, &kept.usage);
+        }
+        self.facts.reserved.insert(queue.clone(), kept);
+        before
+    }
+
+    /// Keeps nothing any more in a ClusterQueue.
+    pub(super) fn keep_nothing(&mut self, queue: &ClusterQueueName) -> Option<Reservation> {
+        let before = self.facts.reserved.remove(queue)?;
+        if let Some(leaf) = self.forest.leaf(queue) {
+            self.forest.release_all(&mut self.later, leaf, &before.usage);
+        }
+        Some(before)
+    }
+
     /// Keeps nothing any more in this ClusterQueue, if it was for this workload.
     pub(super) fn give_up(&mut self, queue: &ClusterQueueName, key: &WorkloadKey) {
         if self.facts.reserved.get(queue).is_some_and(|kept| kept.workload == *key) {
-            self.facts.reserved.remove(queue);
+            self.keep_nothing(queue);
             self.favour(queue);
             self.note_freed_in(queue);
             // Those who were not told yet need not stop.

@@ -186,6 +186,9 @@ impl State {
                 self.unready += usize::from(!ready);
                 if let Some(leaf) = self.forest.leaf(queue) {
                     self.forest.charge_all(&mut self.used, leaf, usage);
+                    if !leaving {
+                        self.forest.charge_all(&mut self.later, leaf, usage);
+                    }
                 }
                 self.holders.entry(queue.clone()).or_default().insert((*priority, key.clone()));
                 if *leaving {
@@ -218,11 +221,14 @@ impl State {
                 }
                 self.note_awake(queue);
             }
-            Place::Holding { queue, usage, ready, priority, .. } => {
+            Place::Holding { queue, usage, ready, priority, leaving, .. } => {
                 self.unready = self.unready.saturating_sub(usize::from(!ready));
                 self.got_ready |= !ready;
                 if let Some(leaf) = self.forest.leaf(queue) {
                     self.forest.release_all(&mut self.used, leaf, usage);
+                    if !leaving {
+                        self.forest.release_all(&mut self.later, leaf, usage);
+                    }
                 }
                 if let Some(holders) = self.holders.get_mut(queue) {
                     holders.remove(&(*priority, key.clone()));

@@ -92,7 +92,7 @@ impl State {
         let queue = admission.cluster_queue.clone();
         let kept = self.facts.reserved.get(&queue).filter(|kept| kept.workload == key);
         if let Some(all_of_it) = kept.map(|kept| kept.usage == admission.usage()) {
-            self.facts.reserved.remove(&queue);
+            self.keep_nothing(&queue);
             self.favour(&queue);
             if !all_of_it {
                 self.note_freed_in(&queue);
@@ -134,7 +134,7 @@ impl State {
             usage: hold.usage.clone(),
             pod_sets: hold.pod_sets.clone(),
         };
-        let before = self.facts.reserved.insert(hold.queue.clone(), reservation);
+        let before = self.keep(&hold.queue, reservation);
         self.favour(&hold.queue);
         if before.is_some_and(|before| before.usage != hold.usage) {
             self.note_freed_in(&hold.queue);
@@ -190,7 +190,7 @@ impl State {
                     && plan.hold.iter().all(|hold| hold.queue != *queue)
             });
             if taken {
-                self.facts.reserved.remove(queue);
+                self.keep_nothing(queue);
                 self.favour(queue);
                 self.note_freed_in(queue);
             }
