@@ -271,8 +271,13 @@ impl Ground {
 
     /// Watches an object until it is gone.
     pub async fn gone(&self, kind: &str, name: &str) {
+        self.gone_within(DEADLINE, kind, name).await;
+    }
+
+    /// The same, for what may take longer.
+    pub async fn gone_within(&self, deadline: Duration, kind: &str, name: &str) {
         let gone = await_condition(self.api(kind), name, |object: Option<&DynamicObject>| object.is_none());
-        if timeout(DEADLINE, gone).await.is_err() {
+        if timeout(deadline, gone).await.is_err() {
             let left = self.get(kind, name).await;
             panic!("{kind} {name} does not go: {left:#?}\nThe operator says:\n{}", self.site.log_tail());
         }
