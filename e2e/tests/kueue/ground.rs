@@ -16,7 +16,7 @@ use whalezen_e2e::{Cluster, GpuModel, NodePool, Replicas, built_operator};
 use crate::objects::{GPU, cluster_queue, flavor, job, kueue, local_queue, namespace};
 
 /// How long anything may take on a machine that is busy with other things.
-pub const DEADLINE: Duration = Duration::from_secs(40);
+pub const DEADLINE: Duration = Duration::from_secs(90);
 /// The LocalQueue that every ground has.
 pub const QUEUE: &str = "main";
 
