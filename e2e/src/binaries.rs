@@ -29,8 +29,7 @@ impl Binaries {
     pub fn ensure() -> Result<Self> {
         let sources = sources();
         let supervisor = GoModule::new(sources.join("supervisor")).build()?.join("supervisor");
-        let kwok =
-            GoModule::new(sources.join("kwok")).package("sigs.k8s.io/kwok/cmd/kwok").build()?.join("kwok");
+        let kwok = GoModule::new(sources.join("kwok")).build()?.join("kwok");
         let control_plane = control_plane(&sources).build()?;
         Ok(Self { control_plane, kwok, supervisor })
     }

@@ -136,10 +136,8 @@ pub(crate) fn scheduler(binaries: &Binaries, layout: &Layout) -> Result<Command>
 
 /// The simulator of nodes and pods, with every stage file of this repository.
 ///
-/// It keeps no node leases. With them it plays a pod only while its own cache holds the node's
-/// lease, and looks again at pods it passed over when it has created that lease, which may be
-/// before the cache has it: then a pod bound to a new node stays Pending for ever (kwok 0.8.0,
-/// `node_lease_controller.go`).
+/// It keeps no node leases: a node is NotReady when a test says so, and their renewals would be
+/// writes that nobody measures.
 pub(crate) fn kwok(binaries: &Binaries, layout: &Layout) -> Result<Command> {
     let mut command = Command::new(binaries.kwok());
     command.arg(format!("--kubeconfig={}", layout.kubeconfig().display())).arg("--manage-all-nodes");

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
@@ -76,21 +75,25 @@ async fn a_gpu_pod_is_scheduled_and_ends_with_its_annotated_exit_code() {
 }
 
 #[tokio::test]
-async fn pods_bound_to_nodes_that_have_only_just_appeared_all_start() {
-    let cluster = Cluster::builder().start().await.unwrap();
+async fn pods_that_are_seen_before_their_nodes_start_when_the_nodes_appear() {
+    let early = NodePool::gpu("early", 1, GpuModel::T4, 1);
+    let cluster = Cluster::builder().nodes(early).start().await.unwrap();
     let pods: Api<Pod> = Api::default_namespaced(cluster.client());
-    let pool = NodePool::gpu("new", 200, GpuModel::T4, 1);
-    let bound = pool.node_names().map(|node| {
+    let late = NodePool::gpu("late", 20, GpuModel::T4, 1);
+    let bound_to = |node: String| {
         let mut pod = gpu_pod(&format!("on-{node}"), 1, &json!({}));
         pod.spec.as_mut().unwrap().node_name = Some(node);
         pod
-    });
+    };
     let create = async |pod: Pod| pods.create(&PostParams::default(), &pod).await.map(|_| ());
-    let created = stream::iter(bound).map(create).buffer_unordered(8).try_collect::<()>();
-    let (added, created) = tokio::join!(cluster.add_nodes(&pool), created);
-    added.unwrap();
-    created.unwrap();
-    for node in pool.node_names() {
+    for node in late.node_names() {
+        create(bound_to(node)).await.unwrap();
+    }
+    // One watch tells of all of them in order: when the last runs, the first have been seen.
+    create(bound_to("early-0".to_owned())).await.unwrap();
+    wait_for_pod(&pods, "on-early-0", |pod| phase_of(pod) == Some("Running")).await;
+    cluster.add_nodes(&late).await.unwrap();
+    for node in late.node_names() {
         wait_for_pod(&pods, &format!("on-{node}"), |pod| phase_of(pod) == Some("Running")).await;
     }
 }
