@@ -136,7 +136,7 @@ pub(crate) fn scheduler(binaries: &Binaries, layout: &Layout) -> Result<Command>
 
 /// The simulator of nodes and pods, with every stage file of this repository.
 ///
-/// It keeps no node leases: a node is NotReady when a test says so, and their renewals would be
+/// It keeps no node leases: a node is not ready when a test says so, and their renewals would be
 /// writes that nobody measures.
 pub(crate) fn kwok(binaries: &Binaries, layout: &Layout) -> Result<Command> {
     let mut command = Command::new(binaries.kwok());

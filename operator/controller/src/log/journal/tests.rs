@@ -1,6 +1,10 @@
 //! A journal in a folder, as it is written, rotated, interrupted and played again.
 
-use std::{fs, path::Path, sync::mpsc::sync_channel};
+use std::{
+    fs,
+    path::Path,
+    sync::mpsc::{Receiver, sync_channel},
+};
 
 use whalezen_core::{
     plan::Policy,
@@ -8,13 +12,10 @@ use whalezen_core::{
     testing::{ObligingApplier, World, flavor, local_queue, queue, workload},
     workload::Timestamp,
 };
-use whalezen_decisions::{file::Kind, journal::Replay, line::Mode};
+use whalezen_decisions::{file::Kind, journal::Replay};
 
 use super::{
-    super::{
-        DecisionLog,
-        tests::{folder, limits},
-    },
+    super::tests::{folder, limits},
     *,
 };
 
@@ -47,6 +48,14 @@ fn turn(world: &mut World, number: usize, journal: &mut Journal) {
     journal.write(world.state.take_steps());
 }
 
+/// Writes what was handed in.
+fn take(items: &Receiver<Item>, writer: &mut Writer) {
+    for item in items.try_iter() {
+        let Item::Journal(page) = item else { panic!("nothing else is handed in") };
+        writer.write(page);
+    }
+}
+
 /// The journal's files, the oldest first.
 fn files(folder: &Path) -> Vec<Vec<u8>> {
     let all = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
@@ -73,17 +82,16 @@ fn replay(folder: &Path) -> Replay {
 #[test]
 fn a_journal_is_played_again_from_the_oldest_file_that_is_left_and_takes_no_more_room_than_it_may() {
     let folder = folder("journal");
+    fs::create_dir_all(&folder).unwrap();
     let (bytes, kept) = (20_000, 3);
-    let (mut log, writer) =
-        DecisionLog::start(&folder, limits(bytes, kept), Mode::Decide, Counter::default()).unwrap();
+    let (to, items) = sync_channel(64);
+    let files_of = Files::open(folder.clone(), Kind::Journal, limits(bytes, kept)).unwrap();
+    let (mut journal, mut writer) = journal(to, files_of, &Counter::default());
     let mut world = world();
     for number in 0..200 {
-        turn(&mut world, number, &mut log.journal);
-        // The writer may ask for a snapshot.
-        std::thread::sleep(Duration::from_millis(1));
+        turn(&mut world, number, &mut journal);
+        take(&items, &mut writer);
     }
-    drop(log);
-    writer.finish();
     let files = files(&folder);
     assert_eq!(files.len(), kept);
     assert!(files.iter().all(|file| entries(file).next().unwrap().is_snapshot()), "each can be read alone");
@@ -130,22 +138,16 @@ fn after_lines_were_dropped_the_journal_says_how_many_and_begins_anew() {
     let files = Files::open(folder.clone(), Kind::Journal, limits(1 << 20, 4)).unwrap();
     let (mut journal, mut writer) = journal(to, files, &dropped);
     let mut world = world();
-    let mut take = |items: &std::sync::mpsc::Receiver<Item>| {
-        for item in items.try_iter() {
-            let Item::Journal(page) = item else { panic!("nothing else is handed in") };
-            writer.write(page);
-        }
-    };
     for number in 0..6 {
         turn(&mut world, number, &mut journal);
     }
     assert!(dropped.get() > 6, "a snapshot and fifteen lines found room");
     assert!(!journal.needs_snapshot(), "not at once");
-    take(&items);
+    take(&items, &mut writer);
     journal.pause = None;
     for number in 6..9 {
         turn(&mut world, number, &mut journal);
-        take(&items);
+        take(&items, &mut writer);
     }
     let replay = replay(&folder);
     assert_eq!((replay.snapshots, replay.checked, replay.skipped), (2, 0, 0));
