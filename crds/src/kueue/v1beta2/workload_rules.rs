@@ -18,85 +18,85 @@ macro_rules! has_condition {
     };
 }
 
-/// The CEL expression "the workload held quota, and has named a priority class all along".
-macro_rules! keeps_a_class {
+/// The CEL expression "the workload holds quota now, and held it before".
+macro_rules! keeps_quota {
     () => {
+        concat!(has_condition!("oldSelf", "QuotaReserved"), " && ", has_condition!("self", "QuotaReserved"))
+    };
+}
+
+/// The CEL expression "this field of the priority class is the same, where there was a class and is one".
+macro_rules! same_in_class {
+    ($field:literal) => {
         concat!(
-            has_condition!("oldSelf", "QuotaReserved"),
-            " && has(oldSelf.spec.priorityClassRef) && has(self.spec.priorityClassRef)",
+            "!has(oldSelf.spec.priorityClassRef) || !has(self.spec.priorityClassRef)",
+            " || oldSelf.spec.priorityClassRef.",
+            $field,
+            " == self.spec.priorityClassRef.",
+            $field,
         )
     };
 }
 
 /// Each rule in CEL, with the sentence that a violation shows.
+///
+/// They mean what Kueue's mean, and are put another way round: first what nearly always holds and costs little (that the
+/// field is as it was), then whether it had to. The API server evaluates all of them at every write of a status, and
+/// looking through the conditions is what costs.
 pub(super) const RULES: &[(&str, &str)] = &[
     (
         concat!(
+            "!has(self.status) || !has(self.status.admission)",
+            " || size(self.spec.podSets) == size(self.status.admission.podSetAssignments)",
+            " || !(",
             has_condition!("self", "QuotaReserved"),
-            " && has(self.status.admission)",
-            " ? size(self.spec.podSets) == size(self.status.admission.podSetAssignments) : true",
+            ")",
         ),
         "the admission must have one podSetAssignment for each of the podSets",
     ),
     (
         concat!(
-            "(",
+            "has(oldSelf.spec.priorityClassRef) == has(self.spec.priorityClassRef) || !(",
             has_condition!("oldSelf", "QuotaReserved"),
             ")",
-            " ? (!has(oldSelf.spec.priorityClassRef) && !has(self.spec.priorityClassRef))",
-            " || (has(oldSelf.spec.priorityClassRef) && has(self.spec.priorityClassRef)) : true",
         ),
         "priorityClassRef can be neither added nor removed while the workload holds quota",
     ),
     (
-        concat!(
-            "(",
-            keeps_a_class!(),
-            ")",
-            " ? oldSelf.spec.priorityClassRef.group == self.spec.priorityClassRef.group : true",
-        ),
+        concat!(same_in_class!("group"), " || !(", has_condition!("oldSelf", "QuotaReserved"), ")"),
         "priorityClassRef.group cannot be changed while the workload holds quota",
     ),
     (
-        concat!(
-            "(",
-            keeps_a_class!(),
-            ")",
-            " ? oldSelf.spec.priorityClassRef.kind == self.spec.priorityClassRef.kind : true",
-        ),
+        concat!(same_in_class!("kind"), " || !(", has_condition!("oldSelf", "QuotaReserved"), ")"),
         "priorityClassRef.kind cannot be changed while the workload holds quota",
     ),
     (
         concat!(
-            "(",
-            keeps_a_class!(),
-            " && self.spec.priorityClassRef.group == 'scheduling.k8s.io'",
-            " && self.spec.priorityClassRef.kind == 'PriorityClass')",
-            " ? oldSelf.spec.priorityClassRef.name == self.spec.priorityClassRef.name : true",
+            same_in_class!("name"),
+            " || self.spec.priorityClassRef.group != 'scheduling.k8s.io'",
+            " || self.spec.priorityClassRef.kind != 'PriorityClass' || !(",
+            has_condition!("oldSelf", "QuotaReserved"),
+            ")",
         ),
         "the name of a pod PriorityClass cannot be changed while the workload holds quota",
     ),
     (
         concat!(
-            "((",
-            has_condition!("oldSelf", "QuotaReserved"),
-            ") && (",
-            has_condition!("self", "QuotaReserved"),
-            "))",
-            " ? ((has(oldSelf.spec.queueName) == has(self.spec.queueName))",
-            " && (!has(oldSelf.spec.queueName) || oldSelf.spec.queueName == self.spec.queueName)) : true",
+            "has(oldSelf.spec.queueName) == has(self.spec.queueName)",
+            " && (!has(oldSelf.spec.queueName) || oldSelf.spec.queueName == self.spec.queueName) || !(",
+            keeps_quota!(),
+            ")",
         ),
         "queueName cannot be changed while the workload holds quota",
     ),
     (
         concat!(
-            "((",
+            "(has(oldSelf.spec.maximumExecutionTimeSeconds) ? oldSelf.spec.maximumExecutionTimeSeconds : 0)",
+            " == (has(self.spec.maximumExecutionTimeSeconds) ? self.spec.maximumExecutionTimeSeconds : 0) || !(",
             has_condition!("oldSelf", "Admitted"),
-            ") && (",
+            " && ",
             has_condition!("self", "Admitted"),
-            "))",
-            "?((has(oldSelf.spec.maximumExecutionTimeSeconds)?oldSelf.spec.maximumExecutionTimeSeconds:0) == ",
-            " (has(self.spec.maximumExecutionTimeSeconds)?self.spec.maximumExecutionTimeSeconds:0)):true",
+            ")",
         ),
         "maximumExecutionTimeSeconds cannot be changed while the workload is admitted",
     ),
