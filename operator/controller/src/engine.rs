@@ -85,7 +85,9 @@ pub struct Engine {
     stuck: BTreeMap<JobKey, String>,
     /// Jobs that cannot go on and of which people were not told.
     untold: BTreeSet<JobKey>,
-    /// The kinds of which not everything was seen in this round.
+    /// The kinds that are watched.
+    kinds: BTreeSet<Kind>,
+    /// Those of which not everything was seen in this round.
     unsynced: BTreeSet<Kind>,
     round: u64,
     leadership: Leadership,
@@ -120,6 +122,7 @@ impl Engine {
     ) -> Self {
         let Configuration { settings, rate, metrics: exposed, .. } = configuration;
         let limiter = Limiter::new(rate.qps.unwrap_or(u32::MAX), rate.burst, Instant::now());
+        let kinds = Kind::all(&settings.frameworks);
         let (applier, done) = Applier::new(client.clone(), Arc::clone(&metrics), leadership.clone(), limiter);
         Self {
             policies: Policies::default(),
@@ -136,7 +139,8 @@ impl Engine {
             missed: BTreeSet::new(),
             stuck: BTreeMap::new(),
             untold: BTreeSet::new(),
-            unsynced: Kind::ALL.into(),
+            unsynced: kinds.clone(),
+            kinds,
             round: 0,
             leadership,
             leading: false,
@@ -247,8 +251,8 @@ impl Engine {
         let Some(event) = event else { return };
         self.synced(&event);
         match &event {
-            Seen::Gone { kind: Kind::Job, namespace, name } => {
-                self.stuck.remove(&job_key(namespace, name));
+            Seen::Gone { kind: Kind::Job(kind), namespace, name } => {
+                self.stuck.remove(&job_key(kind, namespace, name));
             }
             Seen::Gone { kind: Kind::Workload, namespace, name } => {
                 let key = WorkloadKey::new(namespace.as_str(), name.as_str());
@@ -405,7 +409,7 @@ impl Engine {
         self.metrics.leading.set(i64::from(leads));
         if leads {
             // What the last leader gave away is to be known before anything is given.
-            self.unsynced = Kind::ALL.into();
+            self.unsynced = self.kinds.clone();
             self.recalls = true;
             self.round = watches.start_over();
             self.objects.all_due();

@@ -3,7 +3,7 @@
 use whalezen_core::name::{LocalQueueKey, WorkloadKey};
 use whalezen_dialects::{
     kueue::{
-        jobs::{JobKey, batch},
+        jobs::{JobKey, kinds::JobKind},
         objects::Objects,
     },
     policies::Policies,
@@ -39,9 +39,9 @@ pub fn take_in(objects: &mut Objects, policies: &mut Policies, event: Seen) -> O
     None
 }
 
-/// The key of a Job.
-pub fn job_key(namespace: &str, name: &str) -> JobKey {
-    JobKey { kind: batch::KIND, namespace: namespace.into(), name: name.into() }
+/// The key of a job.
+pub fn job_key(kind: &JobKind, namespace: &str, name: &str) -> JobKey {
+    JobKey { kind: kind.kind, namespace: namespace.into(), name: name.into() }
 }
 
 fn apply(objects: &mut Objects, object: Object) {
@@ -76,7 +76,7 @@ fn delete(objects: &mut Objects, kind: Kind, namespace: &str, name: &str) {
         Kind::Namespace => objects.state.delete_namespace(name),
         Kind::LimitRange => objects.delete_limit_range(namespace, name),
         Kind::RuntimeClass => objects.delete_runtime_class(name),
-        Kind::Job => objects.delete_job(&job_key(namespace, name)),
+        Kind::Job(kind) => objects.delete_job(&job_key(kind, namespace, name)),
         // What was last read of it stays in force.
         Kind::SchedulingPolicy => {}
     }

@@ -112,7 +112,7 @@ async fn run(args: &Args) -> anyhow::Result<()> {
             args.identity(),
         )
     };
-    let watches = watch::everything(&client, args.observe);
+    let watches = watch::everything(&client, &configuration.settings.frameworks, args.observe);
     let patience = Duration::from_secs(args.observe_patience.into());
     let observer = args.observe.then(|| engine::Observer::new(patience));
     let beside = engine::Beside { log, observer };

@@ -6,7 +6,7 @@ use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{
     Api, Client, Error, Result,
     api::{
-        ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
+        DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
         PropagationPolicy,
     },
 };
@@ -15,11 +15,11 @@ use serde_json::Value;
 use whalezen_core::name::WorkloadKey;
 use whalezen_crds::kueue::v1beta2::Workload;
 use whalezen_dialects::{
-    kueue::jobs::{Priority, batch, build, slices},
+    kueue::jobs::{AnyJob, Priority, Whole, build, kinds, slices},
     write::{Target, Verb, Write},
 };
 
-use crate::metrics::Metrics;
+use crate::{metrics::Metrics, watch::resource};
 
 /// What is to be written.
 #[derive(Clone, Debug)]
@@ -96,8 +96,8 @@ impl Order {
 pub enum Answer {
     /// A Workload.
     Workload(Box<Workload>),
-    /// A Job.
-    Job(Box<Job>),
+    /// A job.
+    Job(AnyJob),
     /// Something of which the watch is early enough, or that is gone.
     Other,
 }
@@ -125,7 +125,7 @@ impl Sender {
                 Ok(Answer::Workload(Box::new(answer)))
             }
             Order::CreateWorkload { job, priority, after } => {
-                let job = self.job(&job).await?;
+                let job = self.whole(&job).await?;
                 let workload = match after {
                     None => build::workload(&job, priority),
                     Some(before) => {
@@ -151,12 +151,12 @@ impl Sender {
                 Ok(Answer::Other)
             }
             Order::UpdateWorkload { job, workload, version, priority } => {
-                let job = self.job(&job).await?;
+                let job = self.whole(&job).await?;
                 self.write(build::update(&job, &workload, version, priority)).await
             }
             Order::IfGone { job, uid, write } => match self.job(&job).await {
                 // The watch is late and will tell.
-                Ok(there) if there.metadata.uid.as_ref() == Some(&uid) => Ok(Answer::Other),
+                Ok(there) if there.identity().1.uid.as_ref() == Some(&uid) => Ok(Answer::Other),
                 Ok(_) => self.write(*write).await,
                 Err(Error::Api(status)) if status.is_not_found() => self.write(*write).await,
                 Err(problem) => Err(problem),
@@ -166,9 +166,9 @@ impl Sender {
                 let workloads: Api<Workload> = Api::namespaced(self.client.clone(), &namespace);
                 let workload = self.count("GET", "workloads", workloads.get(&workload).await)?;
                 let job = self.job(&job).await?;
-                match batch::restore(&job, &workload) {
+                match job.restore(&workload) {
                     Some(write) => self.write(write).await,
-                    None => Ok(Answer::Job(Box::new(job))),
+                    None => Ok(Answer::Job(job)),
                 }
             }
         }
@@ -184,11 +184,17 @@ impl Sender {
                     .await
                     .map(|o| o.map_or(Answer::Other, |o| Answer::Workload(Box::new(o))))
             }
-            "Job" => {
+            kind if kind == kinds::JOB.kind => {
                 let api: Api<Job> = Api::namespaced(self.client.clone(), &namespace);
-                self.send(api, write).await.map(|o| o.map_or(Answer::Other, |o| Answer::Job(Box::new(o))))
+                let answer = self.send(api, write).await?;
+                Ok(answer.map_or(Answer::Other, |o| Answer::Job(AnyJob::Batch(Box::new(o)))))
             }
-            _ => self.send(self.dynamic(&write.target), write).await.map(|_| Answer::Other),
+            kind => {
+                let kind = kinds::find(kind);
+                let answer = self.send(self.dynamic(&write.target), write).await?;
+                let job = kind.zip(answer).map(|(kind, o)| AnyJob::Described(kind, Box::new(o)));
+                Ok(job.map_or(Answer::Other, Answer::Job))
+            }
         }
     }
 
@@ -232,20 +238,29 @@ impl Sender {
         }
     }
 
-    async fn job(&self, target: &Target) -> Result<Job> {
+    async fn job(&self, target: &Target) -> Result<AnyJob> {
         let namespace = target.namespace.clone().unwrap_or_default();
-        let api: Api<Job> = Api::namespaced(self.client.clone(), &namespace);
-        self.count("GET", "jobs", api.get(&target.name).await)
+        match kinds::find(target.kind) {
+            Some(kind) if *kind != kinds::JOB => {
+                let answer = self.dynamic(target).get(&target.name).await;
+                Ok(AnyJob::Described(kind, Box::new(self.count("GET", target.plural, answer)?)))
+            }
+            _ => {
+                let api: Api<Job> = Api::namespaced(self.client.clone(), &namespace);
+                Ok(AnyJob::Batch(Box::new(self.count("GET", "jobs", api.get(&target.name).await)?)))
+            }
+        }
+    }
+
+    /// A job, with what its Workload is made from.
+    async fn whole(&self, target: &Target) -> Result<Whole> {
+        let job = self.job(target).await?;
+        // It could be read a moment ago: whoever changed it since is seen soon.
+        job.whole().map_err(|problem| Error::Service(problem.into()))
     }
 
     fn dynamic(&self, target: &Target) -> Api<DynamicObject> {
-        let resource = ApiResource {
-            group: target.group.to_owned(),
-            version: target.version.to_owned(),
-            api_version: target.api_version(),
-            kind: target.kind.to_owned(),
-            plural: target.plural.to_owned(),
-        };
+        let resource = resource(target);
         match &target.namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             None => Api::all_with(self.client.clone(), &resource),

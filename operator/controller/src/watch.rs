@@ -2,14 +2,13 @@
 //!
 //! Each kind has a task of its own that lists, watches, and starts over when the API server says so; objects that
 //! vanished while it was not looking are reported as gone. An object that cannot be read is reported too, and the
-//! watch goes on.
+//! watch goes on. Of a kind that need not be installed there are no objects while it is not, and it is looked for again.
 
-use std::{collections::BTreeSet, fmt::Debug};
+use std::{collections::BTreeSet, fmt::Debug, time::Duration};
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::{
     api::{
-        batch::v1::Job,
         core::v1::{LimitRange, Namespace},
         node::v1::RuntimeClass,
         scheduling::v1::PriorityClass,
@@ -18,16 +17,31 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    core::DeserializeGuard,
+    core::{ApiResource, DeserializeGuard},
     runtime::{WatchStreamExt, watcher},
 };
 use serde::de::DeserializeOwned;
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::sleep,
+};
 use whalezen_crds::{kueue::v1beta2 as kueue, scheduling::v1alpha1::SchedulingPolicy};
-use whalezen_dialects::{policies, write::Target};
+use whalezen_dialects::{
+    kueue::{
+        jobs::{
+            AnyJob,
+            kinds::{JOB, JobKind},
+        },
+        settings::Frameworks,
+    },
+    policies,
+    write::Target,
+};
 
 /// How many events may wait for the engine before the watches wait too.
 const BACKLOG: usize = 256;
+/// How long it takes until a kind is looked for again that is not installed.
+const ABSENT_PAUSE: Duration = Duration::from_secs(10);
 
 /// An object that was seen.
 #[derive(Debug)]
@@ -56,8 +70,8 @@ pub enum Object {
     LimitRange(Box<LimitRange>),
     /// A `RuntimeClass`.
     RuntimeClass(Box<RuntimeClass>),
-    /// A Job.
-    Job(Box<Job>),
+    /// A job.
+    Job(AnyJob),
 }
 
 /// A kind that is watched.
@@ -87,27 +101,29 @@ pub enum Kind {
     LimitRange,
     /// `RuntimeClass`.
     RuntimeClass,
-    /// Job.
-    Job,
+    /// A kind of jobs.
+    Job(&'static JobKind),
 }
 
 impl Kind {
-    /// Every kind that is watched.
-    pub const ALL: [Self; 13] = [
-        Self::Flavor,
-        Self::ClusterQueue,
-        Self::Cohort,
-        Self::AdmissionCheck,
-        Self::SchedulingPolicy,
-        Self::LocalQueue,
-        Self::Workload,
-        Self::WorkloadPriorityClass,
-        Self::PriorityClass,
-        Self::Namespace,
-        Self::LimitRange,
-        Self::RuntimeClass,
-        Self::Job,
-    ];
+    /// Every kind that is watched where these jobs are managed.
+    pub fn all(frameworks: &Frameworks) -> BTreeSet<Self> {
+        let own = [
+            Self::Flavor,
+            Self::ClusterQueue,
+            Self::Cohort,
+            Self::AdmissionCheck,
+            Self::SchedulingPolicy,
+            Self::LocalQueue,
+            Self::Workload,
+            Self::WorkloadPriorityClass,
+            Self::PriorityClass,
+            Self::Namespace,
+            Self::LimitRange,
+            Self::RuntimeClass,
+        ];
+        own.into_iter().chain(frameworks.0.iter().copied().map(Self::Job)).collect()
+    }
 
     /// The address of an object of this kind.
     pub fn target(self, namespace: &str, name: &str) -> Target {
@@ -126,7 +142,7 @@ impl Kind {
             Self::Namespace => ("", "v1", "Namespace", "namespaces"),
             Self::LimitRange => ("", "v1", "LimitRange", "limitranges"),
             Self::RuntimeClass => ("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses"),
-            Self::Job => ("batch", "v1", "Job", "jobs"),
+            Self::Job(kind) => return kind.target(namespace, name),
         };
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty()).map(ToOwned::to_owned);
         Target { group, version, kind, plural, namespace, name: name.to_owned() }
@@ -176,96 +192,148 @@ impl Watches {
     }
 }
 
-/// Starts to watch everything. Beside another scheduler (`beside`) our own definitions need not be installed: then
-/// there are no policies. For who decides that would be a brake that is off while the API server starts.
-pub fn everything(client: &Client, beside: bool) -> Watches {
+/// Starts to watch everything, and these kinds of jobs. Beside another scheduler (`beside`) our own definitions need not be
+/// installed: then there are no policies. For who decides that would be a brake that is off while the API server starts.
+pub fn everything(client: &Client, frameworks: &Frameworks, beside: bool) -> Watches {
     let (to, seen) = mpsc::channel(BACKLOG);
     let (round, rounds) = watch::channel(0);
-    let start = |client: &Client| (client.clone(), to.clone(), rounds.clone());
-    let absent = beside.then_some(Kind::SchedulingPolicy);
-    spawn(start(client), Kind::Flavor, absent, |o| Object::Flavor(Box::new(o)));
-    spawn(start(client), Kind::ClusterQueue, absent, |o| Object::ClusterQueue(Box::new(o)));
-    spawn(start(client), Kind::Cohort, absent, |o| Object::Cohort(Box::new(o)));
-    spawn(start(client), Kind::AdmissionCheck, absent, |o| Object::AdmissionCheck(Box::new(o)));
-    spawn(start(client), Kind::SchedulingPolicy, absent, |o| Object::SchedulingPolicy(Box::new(o)));
-    spawn(start(client), Kind::LocalQueue, absent, |o| Object::LocalQueue(Box::new(o)));
-    spawn(start(client), Kind::Workload, absent, |o| Object::Workload(Box::new(o)));
-    spawn(start(client), Kind::WorkloadPriorityClass, absent, |o| Object::WorkloadPriorityClass(Box::new(o)));
-    spawn(start(client), Kind::PriorityClass, absent, |o| Object::PriorityClass(Box::new(o)));
-    spawn(start(client), Kind::Namespace, absent, |o| Object::Namespace(Box::new(o)));
-    spawn(start(client), Kind::LimitRange, absent, |o| Object::LimitRange(Box::new(o)));
-    spawn(start(client), Kind::RuntimeClass, absent, |o| Object::RuntimeClass(Box::new(o)));
-    spawn(start(client), Kind::Job, absent, |o| Object::Job(Box::new(o)));
+    let start = Start { client, to, rounds };
+    start.watch(Kind::Flavor, |o| Object::Flavor(Box::new(o)));
+    start.watch(Kind::ClusterQueue, |o| Object::ClusterQueue(Box::new(o)));
+    start.watch(Kind::Cohort, |o| Object::Cohort(Box::new(o)));
+    start.watch(Kind::AdmissionCheck, |o| Object::AdmissionCheck(Box::new(o)));
+    start.watch_if_there(Api::all(client.clone()), Kind::SchedulingPolicy, beside, |o| {
+        Object::SchedulingPolicy(Box::new(o))
+    });
+    start.watch(Kind::LocalQueue, |o| Object::LocalQueue(Box::new(o)));
+    start.watch(Kind::Workload, |o| Object::Workload(Box::new(o)));
+    start.watch(Kind::WorkloadPriorityClass, |o| Object::WorkloadPriorityClass(Box::new(o)));
+    start.watch(Kind::PriorityClass, |o| Object::PriorityClass(Box::new(o)));
+    start.watch(Kind::Namespace, |o| Object::Namespace(Box::new(o)));
+    start.watch(Kind::LimitRange, |o| Object::LimitRange(Box::new(o)));
+    start.watch(Kind::RuntimeClass, |o| Object::RuntimeClass(Box::new(o)));
+    start.watch(Kind::Job(&JOB), |o| Object::Job(AnyJob::Batch(Box::new(o))));
+    for kind in frameworks.described() {
+        let api = Api::all_with(client.clone(), &resource(&kind.target("", "")));
+        start.watch_if_there(api, Kind::Job(kind), true, move |o| {
+            Object::Job(AnyJob::Described(kind, Box::new(o)))
+        });
+    }
     Watches { seen, round }
 }
 
-fn spawn<K>(
-    (client, to, mut rounds): (Client, mpsc::Sender<Seen>, watch::Receiver<u64>),
-    kind: Kind,
-    may_be_absent: Option<Kind>,
-    object: fn(K) -> Object,
+/// How the API server calls the kind of an object.
+pub fn resource(target: &Target) -> ApiResource {
+    ApiResource {
+        group: target.group.to_owned(),
+        version: target.version.to_owned(),
+        api_version: target.api_version(),
+        kind: target.kind.to_owned(),
+        plural: target.plural.to_owned(),
+    }
+}
+
+/// What the watches of all kinds begin with.
+struct Start<'a> {
+    client: &'a Client,
+    to: mpsc::Sender<Seen>,
+    rounds: watch::Receiver<u64>,
+}
+
+impl Start<'_> {
+    fn watch<K>(&self, kind: Kind, object: fn(K) -> Object)
+    where
+        K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
+    {
+        self.watch_if_there(Api::all(self.client.clone()), kind, false, object);
+    }
+
+    fn watch_if_there<K>(
+        &self,
+        api: Api<DeserializeGuard<K>>,
+        kind: Kind,
+        may_be_absent: bool,
+        object: impl Fn(K) -> Object + Send + 'static,
+    ) where
+        K: Resource + DeserializeOwned + Clone + Debug + Send + 'static,
+    {
+        let known = Known { kind, object, names: BTreeSet::new(), listed: None };
+        tokio::spawn(watch_on(api, known, may_be_absent, self.to.clone(), self.rounds.clone()));
+    }
+}
+
+/// Watches for as long as somebody wants to know.
+async fn watch_on<K, F>(
+    api: Api<DeserializeGuard<K>>,
+    mut known: Known<F>,
+    may_be_absent: bool,
+    to: mpsc::Sender<Seen>,
+    mut rounds: watch::Receiver<u64>,
 ) where
-    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
+    K: Resource + DeserializeOwned + Clone + Debug + Send + 'static,
+    F: Fn(K) -> Object,
 {
-    let api: Api<DeserializeGuard<K>> = Api::all(client);
-    tokio::spawn(async move {
-        let mut known = Known::default();
+    loop {
+        let round = *rounds.borrow_and_update();
+        let events = watcher(api.clone(), watcher::Config::default()).default_backoff();
+        pin_mut!(events);
+        let mut absent = false;
         loop {
-            let round = *rounds.borrow_and_update();
-            let events = watcher(api.clone(), watcher::Config::default()).default_backoff();
-            pin_mut!(events);
-            loop {
-                let event = tokio::select! {
-                    biased;
-                    again = rounds.changed() => match again {
-                        Ok(()) => break,
-                        // The engine is gone.
-                        Err(_) => return,
-                    },
-                    event = events.next() => event,
-                };
-                let seen = match event {
-                    Some(Ok(event)) => known.translate(event, kind, round, object),
-                    Some(Err(watcher::Error::InitialListFailed(kube::Error::Api(status))))
-                        if status.code == 404 && may_be_absent == Some(kind) =>
-                    {
-                        vec![Seen::Synced(kind, round)]
-                    }
-                    Some(Err(problem)) => {
-                        tracing::warn!(?kind, "watching: {problem}");
-                        continue;
-                    }
-                    None => break,
-                };
-                for event in seen {
-                    if to.send(event).await.is_err() {
-                        return;
-                    }
+            let event = tokio::select! {
+                biased;
+                again = rounds.changed() => match again {
+                    Ok(()) => break,
+                    // The engine is gone.
+                    Err(_) => return,
+                },
+                () = sleep(ABSENT_PAUSE), if absent => break,
+                event = events.next(), if !absent => event,
+            };
+            let seen = match event {
+                Some(Ok(event)) => known.translate(event, round),
+                Some(Err(problem)) if may_be_absent && is_absent(&problem) => {
+                    absent = true;
+                    known.all_gone(round)
+                }
+                Some(Err(problem)) => {
+                    tracing::warn!(kind = ?known.kind, "watching: {problem}");
+                    continue;
+                }
+                None => break,
+            };
+            for event in seen {
+                if to.send(event).await.is_err() {
+                    return;
                 }
             }
         }
-    });
+    }
+}
+
+/// Whether the API server does not know the kind.
+fn is_absent(problem: &watcher::Error) -> bool {
+    match problem {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 404,
+        _ => false,
+    }
 }
 
 type Name = (Box<str>, Box<str>);
 
-/// The names that were seen, so that it can be told which are gone after a list.
-#[derive(Default)]
-struct Known {
+/// The names that were seen of a kind, so that it can be told which are gone after a list.
+struct Known<F> {
+    kind: Kind,
+    object: F,
     names: BTreeSet<Name>,
     listed: Option<BTreeSet<Name>>,
 }
 
-impl Known {
-    fn translate<K>(
-        &mut self,
-        event: watcher::Event<DeserializeGuard<K>>,
-        kind: Kind,
-        round: u64,
-        object: fn(K) -> Object,
-    ) -> Vec<Seen>
+impl<F> Known<F> {
+    fn translate<K>(&mut self, event: watcher::Event<DeserializeGuard<K>>, round: u64) -> Vec<Seen>
     where
-        K: Resource<DynamicType = ()>,
+        K: Resource,
+        F: Fn(K) -> Object,
     {
         match event {
             watcher::Event::Init => {
@@ -278,40 +346,53 @@ impl Known {
                     listed.insert(name.clone());
                 }
                 self.names.insert(name);
-                vec![read(guard, kind, object)]
+                vec![self.read(guard)]
             }
             watcher::Event::Delete(guard) => {
                 let name = name(&guard);
                 self.names.remove(&name);
-                vec![gone(kind, name)]
+                vec![gone(self.kind, name)]
             }
             watcher::Event::InitDone => {
                 let listed = self.listed.take().unwrap_or_default();
-                let vanished: Vec<Name> = self.names.difference(&listed).cloned().collect();
-                self.names = listed;
-                vanished.into_iter().map(|name| gone(kind, name)).chain([Seen::Synced(kind, round)]).collect()
+                self.only(listed, round)
             }
+        }
+    }
+
+    /// There are no objects of this kind.
+    fn all_gone(&mut self, round: u64) -> Vec<Seen> {
+        self.listed = None;
+        self.only(BTreeSet::new(), round)
+    }
+
+    /// There are these objects and no others.
+    fn only(&mut self, there: BTreeSet<Name>, round: u64) -> Vec<Seen> {
+        let vanished: Vec<Name> = self.names.difference(&there).cloned().collect();
+        self.names = there;
+        let synced = Seen::Synced(self.kind, round);
+        vanished.into_iter().map(|name| gone(self.kind, name)).chain([synced]).collect()
+    }
+
+    fn read<K>(&self, guard: DeserializeGuard<K>) -> Seen
+    where
+        F: Fn(K) -> Object,
+    {
+        match guard.0 {
+            Ok(read) => Seen::Object((self.object)(read)),
+            Err(invalid) => Seen::Unreadable {
+                kind: self.kind,
+                metadata: Box::new(invalid.metadata),
+                problem: invalid.error,
+            },
         }
     }
 }
 
-fn name<K: Resource<DynamicType = ()>>(object: &DeserializeGuard<K>) -> Name {
+fn name<K: Resource>(object: &DeserializeGuard<K>) -> Name {
     (object.namespace().unwrap_or_default().into(), object.name_any().into())
 }
 
 fn gone(kind: Kind, (namespace, name): Name) -> Seen {
     Seen::Gone { kind, namespace: namespace.into(), name: name.into() }
-}
-
-fn read<K: Resource<DynamicType = ()>>(
-    guard: DeserializeGuard<K>,
-    kind: Kind,
-    object: fn(K) -> Object,
-) -> Seen {
-    match guard.0 {
-        Ok(read) => Seen::Object(object(read)),
-        Err(invalid) => {
-            Seen::Unreadable { kind, metadata: Box::new(invalid.metadata), problem: invalid.error }
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! The transitions of a Workload's status, one write each.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
 use whalezen_core::{
@@ -365,13 +365,14 @@ pub fn finish(key: &WorkloadKey, reason: &str, message: &str, view: &WorkloadVie
     write
 }
 
-/// Says how many pods of a set have done their work.
-pub fn reclaim(key: &WorkloadKey, pod_set: &str, done: u32, view: &WorkloadView) -> Write {
-    let status = if done == 0 {
-        json!({})
-    } else {
-        json!({ "reclaimablePods": [{ "name": pod_set, "count": done }] })
-    };
+/// Says how many pods of these sets have done their work, and that none of the others has.
+pub fn reclaim<'a>(
+    key: &WorkloadKey,
+    done: impl Iterator<Item = (&'a Arc<str>, u32)>,
+    view: &WorkloadView,
+) -> Write {
+    let done: Vec<Value> = done.map(|(name, count)| json!({ "name": name, "count": count })).collect();
+    let status = if done.is_empty() { json!({}) } else { json!({ "reclaimablePods": done }) };
     apply(key, view, RECLAIMABLE_MANAGER, &status)
 }
 

@@ -3,6 +3,7 @@
 //! Events go in as objects; each updates the scheduler's [`State`] and the slim views beside it, and notes whose
 //! next step may have changed. There is one owner, the controller's loop, and nothing here waits.
 
+mod families;
 mod kept;
 mod measured;
 mod next;
@@ -12,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{
     api::{
-        batch::v1::Job,
         core::v1::{LimitRange, Namespace, Toleration},
         node::v1::RuntimeClass,
         scheduling::v1::PriorityClass,
@@ -30,9 +30,9 @@ use whalezen_core::{
 };
 use whalezen_crds::kueue::v1beta2 as kueue;
 
-use self::{kept::Kept, shared::Shared};
+use self::{families::Families, kept::Kept, shared::Shared};
 use super::{
-    jobs::{JobKey, JobView, Priorities, batch},
+    jobs::{AnyJob, JobKey, JobView, Priorities},
     milestones::Milestone,
     pods::Pods,
     queues::QueueView,
@@ -50,6 +50,7 @@ pub struct Objects {
     workloads: BTreeMap<WorkloadKey, WorkloadView>,
     jobs: BTreeMap<JobKey, JobView>,
     job_by_uid: BTreeMap<String, JobKey>,
+    families: Families,
     workload_by_job: BTreeMap<String, BTreeSet<WorkloadKey>>,
     priorities: Priorities,
     settings: Settings,
@@ -254,29 +255,32 @@ impl Objects {
         }
     }
 
-    /// A Job was seen. Those without a queue are kept too: their Workload, from before they lost it, may come later.
-    pub fn apply_job(&mut self, object: &Job) {
-        let key = batch::key(object);
-        let mut view = batch::view(object);
+    /// A job was seen. Those without a queue are kept too: their Workload, from before they lost it, may come later.
+    pub fn apply_job(&mut self, object: &AnyJob) {
+        let key = object.key();
+        let mut view = object.view();
         view.pods = view.pods.map(|pods| self.pods.share(pods));
         if let Some(known) = self.jobs.get(&key) {
             if view.version <= known.version {
                 return;
             }
+            self.families.leave(known, &key);
             if known.uid != view.uid {
                 self.delete_job(&key);
             }
         }
+        self.families.join(&view, &key);
         self.job_by_uid.insert(view.uid.clone(), key.clone());
         self.jobs.insert(key.clone(), view);
-        self.due.jobs.insert(key);
+        self.family_due(&key);
     }
 
-    /// The API server accepted a write to a Job and answered with it as it is now. If it is not known any more,
+    /// The API server accepted a write to a job and answered with it as it is now. If it is not known any more,
     /// the watch told of its end before.
-    pub fn confirm_job(&mut self, object: &Job) {
-        let known = self.jobs.get(&batch::key(object));
-        if known.is_some_and(|known| Some(&known.uid) == object.uid().as_ref()) {
+    pub fn confirm_job(&mut self, object: &AnyJob) {
+        let (_, metadata) = object.identity();
+        let known = self.jobs.get(&object.key());
+        if known.is_some_and(|known| Some(&known.uid) == metadata.uid.as_ref()) {
             self.apply_job(object);
         }
     }
@@ -285,6 +289,8 @@ impl Objects {
     pub fn delete_job(&mut self, key: &JobKey) {
         let Some(view) = self.jobs.remove(key) else { return };
         let orphans: Vec<_> = self.workloads_of(key, &view.uid).cloned().collect();
+        self.below_due(&view.uid);
+        self.families.leave(&view, key);
         self.job_by_uid.remove(&view.uid);
         self.due.orphans.extend(orphans);
     }
@@ -434,9 +440,7 @@ impl Objects {
 
     fn workload_due(&mut self, key: &WorkloadKey, job: Option<&str>) {
         match job.and_then(|uid| self.job_of(key, uid)).cloned() {
-            Some(job) => {
-                self.due.jobs.insert(job);
-            }
+            Some(job) => self.family_due(&job),
             None => {
                 self.due.orphans.insert(key.clone());
             }

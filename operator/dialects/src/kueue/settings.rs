@@ -1,7 +1,10 @@
 //! What an administrator decides for the whole cluster, as plain data: the part of Kueue's configuration that changes
 //! what happens to workloads. The defaults are those of Kueue 0.19.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use whalezen_core::{
     consumption::Rules,
@@ -9,6 +12,8 @@ use whalezen_core::{
     name::ResourceName,
     plan::{FairStrategy, Policy},
 };
+
+use super::jobs::kinds::{self, JobKind};
 
 /// All settings of the dialect.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -23,6 +28,8 @@ pub struct Settings {
     pub resources: Resources,
     /// Whether the annotation `priority-boost` of a Workload adds to its priority (Kueue's gate `PriorityBoost`).
     pub priority_boost: bool,
+    /// `integrations.frameworks`: the kinds of jobs that are managed.
+    pub frameworks: Frameworks,
     /// `managedJobsNamespaceSelector`: only jobs in such namespaces are managed.
     pub managed_namespaces: ManagedNamespaces,
     /// `objectRetentionPolicies.workloads.afterFinished`: for how long a Workload is kept that is over; `None`: for ever.
@@ -51,6 +58,23 @@ impl Settings {
     /// By which moment a workload is ordered in its queue whose pods were not ready in time.
     pub fn requeuing(&self) -> RequeuingTimestamp {
         self.pods_ready.as_ref().map(|pods| pods.requeuing.timestamp).unwrap_or_default()
+    }
+}
+
+/// Kinds of jobs that are managed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Frameworks(pub BTreeSet<&'static JobKind>);
+
+impl Default for Frameworks {
+    fn default() -> Self {
+        Self(BTreeSet::from([&kinds::JOB]))
+    }
+}
+
+impl Frameworks {
+    /// Those of them that are defined by whoever needs them, so that they may come and go.
+    pub fn described(&self) -> impl Iterator<Item = &'static JobKind> {
+        self.0.iter().copied().filter(|kind| kind.status.is_some())
     }
 }
 

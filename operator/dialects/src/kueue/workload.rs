@@ -20,7 +20,7 @@ use whalezen_crds::kueue::{
 
 use super::{
     conditions,
-    jobs::batch,
+    jobs::kinds::{self, JobKind},
     pods::{Pods, pods},
     resources::{Counted, Rules},
     settings::{RequeuingTimestamp, Settings},
@@ -39,6 +39,8 @@ pub struct WorkloadView {
     pub conditions: Vec<Condition>,
     /// The uid of the job that it stands for, if that is of a kind that is known here.
     pub job: Option<String>,
+    /// That job's kind, as far as it is known.
+    pub kind: Option<&'static JobKind>,
     /// The name of that job, by the owner reference; without one the job was deleted and this was left behind.
     pub owner: Option<String>,
     /// The LocalQueue's name.
@@ -92,15 +94,17 @@ impl WorkloadView {
     /// The view of an object.
     pub fn new(object: &kueue::Workload) -> Self {
         let owner = controller(object.owner_references());
+        let kind = owner.and_then(kinds::of_owner);
         let status = object.status.clone().unwrap_or_default();
         Self {
             uid: object.uid().unwrap_or_default(),
             version: version(object.resource_version().as_deref()),
             generation: object.metadata.generation,
             job: match owner {
-                Some(owner) => is_job(owner).then(|| owner.uid.clone()),
+                Some(owner) => kind.is_some().then(|| owner.uid.clone()),
                 None => object.labels().get(label::JOB_UID).cloned(),
             },
+            kind,
             owner: owner.map(|owner| owner.name.clone()),
             queue: object.spec.queue_name.clone().unwrap_or_default(),
             priority_class: object.spec.priority_class_ref.clone(),
@@ -359,9 +363,4 @@ fn created(object: &kueue::Workload) -> Timestamp {
 
 fn controller(owners: &[OwnerReference]) -> Option<&OwnerReference> {
     owners.iter().find(|owner| owner.controller == Some(true))
-}
-
-/// Whether an owner is a `batch` Job.
-fn is_job(owner: &OwnerReference) -> bool {
-    owner.kind == batch::KIND && owner.api_version.split('/').next() == Some("batch")
 }

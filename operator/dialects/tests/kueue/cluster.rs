@@ -11,7 +11,7 @@ use whalezen_core::{
 };
 use whalezen_dialects::{
     kueue::{
-        jobs::{JobKey, Step, batch, build},
+        jobs::{AnyJob, JobKey, Step, build},
         objects::Objects,
         settings::Settings,
     },
@@ -179,10 +179,15 @@ impl Cluster {
                 for operation in write.body.as_array().unwrap() {
                     let path = operation["path"].as_str().unwrap();
                     match operation["op"].as_str().unwrap() {
-                        "test" if old.pointer(path) != Some(&operation["value"]) => {
-                            return Err(Refused::Conflict);
+                        "replace" if path == "/metadata/resourceVersion" => {
+                            if old.pointer(path) != Some(&operation["value"]) {
+                                return Err(Refused::Conflict);
+                            }
                         }
-                        "test" => {}
+                        "remove" => {
+                            assert!(new.pointer(path).is_some(), "{path} is not there");
+                            put(&mut new, path, Value::Null);
+                        }
                         "replace" => *new.pointer_mut(path).unwrap() = operation["value"].clone(),
                         "add" => put(&mut new, path, operation["value"].clone()),
                         other => panic!("operation {other}"),
@@ -367,7 +372,7 @@ impl Cluster {
                 "LocalQueue" => panic!("the tests keep them"),
                 "Workload" => self.operator.delete_workload(&WorkloadKey::new("ns", name)),
                 "Job" => self.operator.delete_job(&JobKey {
-                    kind: batch::KIND,
+                    kind: "Job",
                     namespace: "ns".into(),
                     name: name.as_str().into(),
                 }),
@@ -475,7 +480,7 @@ impl Cluster {
             }
             Step::Create(priority) => {
                 let job = self.job().cloned().ok_or(Refused::Gone)?;
-                let workload = build::workload(&serde_json::from_value(job).unwrap(), priority);
+                let workload = build::workload(&read(job).whole().unwrap(), priority);
                 let name = workload.metadata.name.clone().unwrap();
                 self.writes.push(format!("create {name}"));
                 if self.get("Workload", &name).is_some() {
@@ -486,9 +491,8 @@ impl Cluster {
             Step::Grow(priority, before) => {
                 let job = self.job().cloned().ok_or(Refused::Gone)?;
                 let before = self.get("Workload", &before.name).cloned().ok_or(Refused::Gone)?;
-                let (job, before) =
-                    (serde_json::from_value(job).unwrap(), serde_json::from_value(before).unwrap());
-                let next = build::successor(&job, &before, priority);
+                let before = serde_json::from_value(before).unwrap();
+                let next = build::successor(&read(job).whole().unwrap(), &before, priority);
                 let name = next.metadata.name.clone().unwrap();
                 self.writes.push(format!("create {name} after {}", before.metadata.name.unwrap()));
                 if self.get("Workload", &name).is_some() {
@@ -501,23 +505,20 @@ impl Cluster {
                 let key = self.operator.workload_of(key).unwrap().clone();
                 let version = self.operator.state.workload(&key).unwrap().version;
                 let job = self.job().cloned().ok_or(Refused::Gone)?;
-                self.send(&build::update(&serde_json::from_value(job).unwrap(), &key, version, priority))?
+                self.send(&build::update(&read(job).whole().unwrap(), &key, version, priority))?
             }
             Step::Restore => {
                 let Due::Job(key) = task else { panic!("an orphan has no job") };
                 let name = self.operator.workload_of(key).unwrap().name.to_string();
                 let workload = self.get("Workload", &name).cloned().ok_or(Refused::Gone)?;
                 let job = self.job().cloned().ok_or(Refused::Gone)?;
-                let write = batch::restore(
-                    &serde_json::from_value(job.clone()).unwrap(),
-                    &serde_json::from_value(workload).unwrap(),
-                );
+                let write = read(job.clone()).restore(&serde_json::from_value(workload).unwrap());
                 write.map_or(Ok(job), |write| self.send(&write))?
             }
         };
         match answer["kind"].as_str() {
             Some("Workload") => self.operator.confirm_workload(&serde_json::from_value(answer).unwrap()),
-            Some("Job") => self.operator.confirm_job(&serde_json::from_value(answer).unwrap()),
+            Some("Job") => self.operator.confirm_job(&read(answer)),
             other => panic!("{other:?}"),
         }
         Ok(())
@@ -539,13 +540,17 @@ fn operator(settings: &Settings) -> Objects {
     operator
 }
 
+fn read(job: Value) -> AnyJob {
+    AnyJob::Batch(Box::new(serde_json::from_value(job).unwrap()))
+}
+
 fn see(operator: &mut Objects, kind: &str, object: Value) {
     match kind {
         "ResourceFlavor" => operator.apply_flavor(&serde_json::from_value(object).unwrap()),
         "ClusterQueue" => operator.apply_queue(&serde_json::from_value(object).unwrap()),
         "LocalQueue" => operator.apply_local_queue(&serde_json::from_value(object).unwrap()),
         "Workload" => operator.apply_workload(&serde_json::from_value(object).unwrap()),
-        "Job" => operator.apply_job(&serde_json::from_value(object).unwrap()),
+        "Job" => operator.apply_job(&read(object)),
         other => panic!("{other}"),
     }
 }

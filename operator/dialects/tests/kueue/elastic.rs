@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 use whalezen_dialects::{
-    kueue::jobs::{Step, batch, build},
+    kueue::jobs::{Step, build},
     write::Verb,
 };
 
 use crate::{
     golden::{assert_write, status_body, status_of_train},
     object::{Object, escaped, job, train, workload},
-    seen::{admitted, key, next, see, seen, word, written},
+    seen::{admitted, key, next, put_by, see, seen, word, written},
 };
 
 const BY_RECLAIM: Verb = Verb::Apply { manager: "kueue-reclaimable-pods" };
@@ -123,7 +123,7 @@ fn sized(job: Object, pods: i32) -> Object {
 
 #[test]
 fn a_job_says_how_many_pods_are_enough_and_its_workload_does_too() {
-    let made = |job: &Object| build::workload(&job.read(), (None, 0)).spec.pod_sets[0].min_count;
+    let made = |job: &Object| build::workload(&job.whole(), (None, 0)).spec.pod_sets[0].min_count;
     assert_eq!(made(&modest()), Some(1));
     assert_eq!(made(&job("train")), None);
     assert_eq!(made(&annotate(job("train"), LEAST, "some")), None, "as in Kueue");
@@ -142,18 +142,17 @@ fn a_job_says_how_many_pods_are_enough_and_its_workload_does_too() {
 fn it_starts_with_as_many_pods_as_it_has_quota_for() {
     let spec = |job: Object| {
         let (write, _) = written([given_one(), job]);
-        let spec = &write.body["spec"];
         (
             word(&Step::Write(Box::new(write.clone()), None)),
-            spec["parallelism"].clone(),
-            spec["completions"].clone(),
+            put_by(&write, "/spec/parallelism"),
+            put_by(&write, "/spec/completions"),
         )
     };
     assert_eq!(spec(modest()), ("start".to_owned(), json!(1), Value::Null));
     let synced = annotate(modest(), SYNC, "true").put("/spec/completionMode", json!("Indexed"));
     assert_eq!(spec(synced), ("start".to_owned(), json!(1), json!(1)));
     let (write, _) = written([of_modest().admitted("a100"), modest()]);
-    assert_eq!(write.body["spec"].get("parallelism"), None, "all of its pods fit");
+    assert_eq!(put_by(&write, "/spec/parallelism"), Value::Null, "all of its pods fit");
     let stubborn = given_one()
         .put("/spec/podSets/0", Value::Null)
         .put("/spec/podSets", workload("train").0["spec"]["podSets"].clone());
@@ -184,7 +183,7 @@ fn a_stopped_job_asks_for_all_of_its_pods_again() {
     let evicted = given_one().condition("Evicted", true, "Preempted", "");
     assert_eq!(word(&next([evicted, stopped()])), "restore");
     let put_back = |job: Object, field: &str| {
-        let write = batch::restore(&job.read(), &given_one().read()).unwrap();
+        let write = job.job().restore(&given_one().read()).unwrap();
         let path = format!("/spec/{field}");
         let operations = write.body.as_array().unwrap().clone();
         operations

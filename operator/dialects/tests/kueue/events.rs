@@ -56,7 +56,7 @@ fn a_job_made_anew_under_the_same_name_has_nothing_of_the_old_one() {
     assert_eq!(step(&objects), "create");
     // A late answer about the old one changes nothing.
     see(&mut objects, &job("train").version(6).running(2));
-    objects.confirm_job(&job("train").version(10).running(2).read());
+    objects.confirm_job(&job("train").version(10).running(2).job());
     assert_eq!(objects.job(&job_key("train")).unwrap().uid, "uid-2");
     assert_eq!(step(&objects), "create");
 }
@@ -65,7 +65,7 @@ fn a_job_made_anew_under_the_same_name_has_nothing_of_the_old_one() {
 fn an_answer_about_a_job_that_is_gone_does_not_bring_it_back() {
     let mut objects = seen([job("train"), workload("train")]);
     objects.delete_job(&job_key("train"));
-    objects.confirm_job(&job("train").version(9).read());
+    objects.confirm_job(&job("train").version(9).job());
     assert!(objects.job(&job_key("train")).is_none());
     assert!(objects.take_due().orphans.contains(&key(&workload("train"))));
 }

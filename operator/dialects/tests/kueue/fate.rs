@@ -17,7 +17,7 @@ use crate::{
     object::{
         Object, admission_check, check, checked_queue, cluster_queue, job, local_queue, train, workload,
     },
-    seen::{NOW, job_key, key, see, seen_with, word},
+    seen::{NOW, job_key, key, put_by, see, seen_with, word},
 };
 
 const MINUTE: i64 = 60_000;
@@ -444,11 +444,12 @@ fn what_a_check_wants_is_added_to_the_pods_and_nothing_else_is_changed() {
     });
     let (word, write, _) = due(settings(), NOW, [checked_queue(), updated(&wants), job("train")]);
     assert_eq!(word, "start");
-    let template = &write.body["spec"]["template"];
-    assert_eq!(template["metadata"]["labels"], json!({ "team": "a", "kueue.x-k8s.io/podset": "main" }));
-    assert_eq!(template["metadata"]["annotations"]["provreq"], "x");
-    assert_eq!(template["spec"]["nodeSelector"], json!({ "gpu": "a100", "zone": "z" }));
-    assert_eq!(template["spec"]["tolerations"], wants["tolerations"]);
+    let template = |field: &str| put_by(&write, &format!("/spec/template/{field}"));
+    let labels = template("metadata/labels");
+    assert_eq!((&labels["team"], &labels["kueue.x-k8s.io/podset"]), (&json!("a"), &json!("main")));
+    assert_eq!(template("metadata/annotations")["provreq"], "x");
+    assert_eq!(template("spec/nodeSelector"), json!({ "gpu": "a100", "zone": "z" }));
+    assert_eq!(template("spec/tolerations"), wants["tolerations"]);
     let elsewhere = job("train").injected(&train(), "a100");
     let objects = seen_with(settings(), [checked_queue(), updated(&wants), elsewhere]);
     assert_eq!(word_of(&objects), "restore", "what an earlier admission put there goes first");
@@ -482,7 +483,7 @@ fn a_waiting_workload_follows_its_job_in_gates_and_time_to_run() {
     let (_, write, _) = due(settings(), NOW, [gated(workload("train").version(2)), job("train")]);
     assert_eq!(write.body["metadata"]["annotations"], json!({ "kueue.x-k8s.io/admission-gated-by": null }));
     assert!(rests(&seen_with(settings(), [gated(workload("train")), gated(job("train"))]), NOW));
-    let made = whalezen_dialects::kueue::jobs::build::workload(&gated(job("train")).read(), (None, 0));
+    let made = whalezen_dialects::kueue::jobs::build::workload(&gated(job("train")).whole(), (None, 0));
     assert_eq!(made.metadata.annotations.unwrap()["kueue.x-k8s.io/admission-gated-by"], "a.b/c");
     let limited = || job("train").label("kueue.x-k8s.io/max-exec-time-seconds", "60");
     let (_, write, _) = due(settings(), NOW, [workload("train").version(2), limited()]);

@@ -5,7 +5,7 @@ use whalezen_core::state::Report;
 use whalezen_core::verdict::{Reason, Verdict};
 use whalezen_dialects::{
     kueue::{
-        jobs::{Step, batch, build},
+        jobs::{Step, build, kinds::JOB},
         queues,
     },
     write::{Verb, Write},
@@ -188,7 +188,7 @@ fn an_orphan_is_finished_if_the_api_server_has_no_such_job() {
     let orphan = workload("train").version(7).admitted("a100");
     let step = seen([orphan.clone()]).next_orphan_step(&key(&orphan), NOW);
     let Step::IfGone { job, uid, write } = step else { panic!("{step:?}") };
-    assert_eq!((job, uid.as_str()), (batch::target("ns", "train"), "uid-train"));
+    assert_eq!((job, uid.as_str()), (JOB.target("ns", "train"), "uid-train"));
     let finished = condition("Finished", "True", "OwnerNotFound", "The job is gone", AT);
     let mut body = status_body("7", &json!({ "conditions": [finished] }));
     body["metadata"].as_object_mut().unwrap().remove("resourceVersion");
@@ -231,17 +231,23 @@ fn an_admitted_job_starts_on_its_flavors_nodes() {
         assert!(workload.0.pointer(template).is_some());
         let job = job("train").version(3).put("/spec/template/spec/tolerations", has);
         let (write, note) = written([flavor, workload, job]);
-        let body = json!({
-            "metadata": { "resourceVersion": "3" },
-            "spec": { "suspend": false, "template": {
-                "metadata": {
-                    "labels": { "kueue.x-k8s.io/podset": "main" },
-                    "annotations": { "kueue.x-k8s.io/workload": train() },
-                },
-                "spec": want,
-            } },
-        });
-        assert_write(&write, "Job/train", Verb::Merge, &body);
+        let add = |field: &str, value: Value| json!({ "op": "add", "path": format!("/spec/{field}"), "value": value });
+        let mut body = vec![
+            json!({ "op": "replace", "path": "/metadata/resourceVersion", "value": "3" }),
+            add("suspend", json!(false)),
+            add(
+                "template/metadata/labels",
+                json!({
+                    "app": "x", "batch.kubernetes.io/job-name": "train", "controller-uid": "uid-train",
+                    "kueue.x-k8s.io/podset": "main",
+                }),
+            ),
+            add("template/metadata/annotations", json!({ "kueue.x-k8s.io/workload": train() })),
+        ];
+        for (field, value) in want.as_object().unwrap() {
+            body.push(add(&format!("template/spec/{field}"), value.clone()));
+        }
+        assert_write(&write, "Job/train", Verb::Json, &json!(body));
         let note = note.unwrap();
         assert_eq!((&*note.reason, note.message.as_str()), ("Started", "Admitted by clusterQueue cq"));
     }
@@ -296,20 +302,19 @@ fn a_stopped_job_gets_its_template_back_but_for_what_the_job_controller_put_ther
     of["spec"]["podSets"][0]["template"]["metadata"]["labels"]["kueue.x-k8s.io/podset"] = json!("main");
     of["spec"]["podSets"][0]["template"]["spec"]["tolerations"] = own.clone();
     let job = job("train").version(3).injected(&train(), "a100");
-    let write = batch::restore(&job.read(), &serde_json::from_value(of.clone()).unwrap()).unwrap();
+    let write = job.job().restore(&serde_json::from_value(of.clone()).unwrap()).unwrap();
     let body = json!([
-        { "op": "test", "path": "/metadata/resourceVersion", "value": "3" },
+        { "op": "replace", "path": "/metadata/resourceVersion", "value": "3" },
         { "op": "add", "path": "/spec/template/metadata/labels", "value": {
             "app": "x", "batch.kubernetes.io/job-name": "train", "controller-uid": "uid-train",
         } },
         { "op": "add", "path": "/spec/template/metadata/annotations", "value": { "note": "mine" } },
-        { "op": "add", "path": "/spec/template/spec/nodeSelector", "value": null },
+        { "op": "remove", "path": "/spec/template/spec/nodeSelector" },
         { "op": "add", "path": "/spec/template/spec/tolerations", "value": own },
-        { "op": "add", "path": "/spec/template/spec/schedulingGates", "value": null },
     ]);
     assert_write(&write, "Job/train", Verb::Json, &body);
     let moved_on = job.running(2);
-    assert_eq!(batch::restore(&moved_on.read(), &serde_json::from_value(of).unwrap()), None);
+    assert_eq!(moved_on.job().restore(&serde_json::from_value(of).unwrap()), None);
 }
 
 #[test]
@@ -318,7 +323,7 @@ fn a_workload_is_made_of_the_job_without_what_is_only_for_this_job() {
         .label("kueue.x-k8s.io/max-exec-time-seconds", "60")
         .injected("copied-from-another", "a100");
     let made = build::workload(
-        &job.read(),
+        &job.whole(),
         (Some(whalezen_crds::kueue::v1beta2::PriorityClassRef::workload("high")), 5),
     );
     assert_eq!(
@@ -368,7 +373,7 @@ fn a_workload_is_made_of_the_job_without_what_is_only_for_this_job() {
 fn a_limit_of_time_that_is_none_is_left_out() {
     for seconds in ["0", "-5", "soon", "99999999999"] {
         let job = job("train").label("kueue.x-k8s.io/max-exec-time-seconds", seconds);
-        assert_eq!(build::workload(&job.read(), (None, 0)).spec.maximum_execution_time_seconds, None);
+        assert_eq!(build::workload(&job.whole(), (None, 0)).spec.maximum_execution_time_seconds, None);
     }
 }
 
@@ -376,7 +381,7 @@ fn a_limit_of_time_that_is_none_is_left_out() {
 fn a_waiting_workload_follows_the_pods_of_its_job_and_keeps_its_place() {
     let scaled = job("train").put("/spec/parallelism", json!(1));
     assert_eq!(next([workload("train"), scaled.clone()]), Step::Update((None, 0)));
-    let write = build::update(&scaled.read(), &key(&workload("train")), 7, (None, 0));
+    let write = build::update(&scaled.whole(), &key(&workload("train")), 7, (None, 0));
     assert_eq!(write.body["metadata"], json!({ "resourceVersion": "7" }));
     assert_eq!(write.body["spec"]["podSets"][0]["count"], 1);
     assert_eq!(write.body["spec"]["queueName"], "lq");

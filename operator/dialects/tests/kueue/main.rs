@@ -11,6 +11,8 @@ mod fate;
 #[cfg(test)]
 mod golden;
 #[cfg(test)]
+mod kinds;
+#[cfg(test)]
 mod life;
 #[cfg(test)]
 mod milestones;

@@ -2,6 +2,7 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use whalezen_dialects::kueue::jobs::{AnyJob, Whole, kinds};
 
 /// An object under construction.
 #[derive(Clone, Debug)]
@@ -196,6 +197,22 @@ pub fn workload(name: &str) -> Object {
                 },
             }],
         }))
+}
+
+impl Object {
+    /// Reads it as a job, of whatever kind.
+    pub fn job(&self) -> AnyJob {
+        let kind = kinds::find(self.0["kind"].as_str().unwrap()).unwrap();
+        match kind.kind {
+            "Job" => AnyJob::Batch(Box::new(self.read())),
+            _ => AnyJob::Described(kind, Box::new(self.read())),
+        }
+    }
+
+    /// What its Workload is made from.
+    pub fn whole(&self) -> Whole {
+        self.job().whole().unwrap()
+    }
 }
 
 /// A flavor whose nodes have the label `gpu=<name>`.

@@ -9,7 +9,7 @@ use whalezen_core::{
 };
 use whalezen_crds::kueue::v1beta2 as kueue;
 use whalezen_dialects::kueue::{
-    jobs::batch,
+    jobs::{AnyJob, batch, kinds},
     objects::Objects,
     quota,
     resources::Rules,
@@ -451,8 +451,13 @@ fn see_if_readable(objects: &mut Objects, object: Value) {
         Some("ClusterQueue") => read(object).iter().for_each(|o| objects.apply_queue(o)),
         Some("LocalQueue") => read(object).iter().for_each(|o| objects.apply_local_queue(o)),
         Some("Workload") => read(object).iter().for_each(|o| objects.apply_workload(o)),
-        Some("Job") => read(object).iter().for_each(|o| objects.apply_job(o)),
-        _ => {}
+        Some("Job") => read(object).into_iter().for_each(|o| objects.apply_job(&AnyJob::Batch(Box::new(o)))),
+        kind => {
+            let kind = kind.and_then(kinds::find);
+            if let Some((kind, object)) = kind.zip(read(object)) {
+                objects.apply_job(&AnyJob::Described(kind, Box::new(object)));
+            }
+        }
     }
 }
 

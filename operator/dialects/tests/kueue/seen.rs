@@ -8,7 +8,7 @@ use whalezen_core::{
 };
 use whalezen_dialects::{
     kueue::{
-        jobs::{JobKey, Step, batch},
+        jobs::{JobKey, Step, kinds},
         objects::Objects,
         settings::Settings,
     },
@@ -22,7 +22,7 @@ pub const NOW: Timestamp = Timestamp(1_767_225_610_000);
 
 /// The key of a job in `ns`.
 pub fn job_key(name: &str) -> JobKey {
-    JobKey { kind: batch::KIND, namespace: "ns".into(), name: name.into() }
+    JobKey { kind: "Job", namespace: "ns".into(), name: name.into() }
 }
 
 /// The key of an object in `ns`.
@@ -44,7 +44,7 @@ pub fn see(objects: &mut Objects, object: &Object) {
         "LimitRange" => objects.apply_limit_range(&object.read()),
         "RuntimeClass" => objects.apply_runtime_class(&object.read()),
         "Workload" => objects.apply_workload(&object.read()),
-        "Job" => objects.apply_job(&object.read()),
+        kind if kinds::find(kind).is_some() => objects.apply_job(&object.job()),
         other => panic!("{other}"),
     }
 }
@@ -118,11 +118,23 @@ fn word_of(write: &Write) -> &'static str {
         ("Workload", Verb::Merge) if body["metadata"].get("finalizers").is_some() => "let go",
         ("Workload", Verb::Merge) if !body["spec"]["queueName"].is_null() => "move",
         ("Workload", Verb::Merge) => "reprioritise",
-        ("Job", Verb::Merge) if body["spec"]["suspend"] == true => "suspend",
-        ("Job", Verb::Merge) if body["spec"]["template"].is_null() => "resume",
-        ("Job", Verb::Merge) => "start",
+        (_, Verb::Merge) if suspends(body) == Some(true) => "suspend",
+        (_, Verb::Merge) if suspends(body) == Some(false) => "resume",
+        (_, Verb::Json) => "start",
         other => panic!("{other:?} {body}"),
     }
+}
+
+/// What a JSON patch puts at this path.
+pub fn put_by(write: &Write, path: &str) -> Value {
+    let operations = write.body.as_array().into_iter().flatten();
+    let there = operations.filter(|operation| operation["path"] == path);
+    there.map(|operation| operation["value"].clone()).next_back().unwrap_or_default()
+}
+
+/// Whether a patch suspends a job, if it says so.
+fn suspends(body: &Value) -> Option<bool> {
+    ["/spec/suspend", "/spec/runPolicy/suspend"].into_iter().find_map(|at| body.pointer(at)?.as_bool())
 }
 
 /// The admission of a Workload that waits, as planned.

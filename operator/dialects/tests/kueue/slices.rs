@@ -7,7 +7,7 @@ use whalezen_dialects::kueue::jobs::{Step, build, slices};
 use crate::{
     golden::assert_write,
     object::{Object, escaped, job},
-    seen::{NOW, job_key, key, next, see, seen, word, written},
+    seen::{NOW, job_key, key, next, put_by, see, seen, word, written},
 };
 
 const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
@@ -67,7 +67,7 @@ fn target(step: &Step) -> String {
 
 #[test]
 fn the_first_workload_of_a_chain_says_so_and_is_named_after_the_jobs_generation() {
-    let made = |job: &Object| build::workload(&job.read(), (None, 0));
+    let made = |job: &Object| build::workload(&job.whole(), (None, 0));
     let workload = made(&elastic(2));
     let annotations = workload.metadata.annotations.unwrap();
     assert_eq!(annotations[ELASTIC], "true");
@@ -79,12 +79,12 @@ fn the_first_workload_of_a_chain_says_so_and_is_named_after_the_jobs_generation(
 
 #[test]
 fn its_successor_takes_its_place_with_the_same_pods_and_more_of_them() {
-    let next = build::successor(&running(5, 5).read(), &held(first(2)).read(), (None, 0));
+    let next = build::successor(&running(5, 5).whole(), &held(first(2)).read(), (None, 0));
     let annotations = next.metadata.annotations.unwrap();
     assert_eq!((annotations[REPLACES].as_str(), annotations[CHAIN].as_str()), ("ns/first", "first"));
     assert_eq!(next.spec.pod_sets[0].count, 5);
     let name = next.metadata.name.unwrap();
-    let again = build::successor(&running(5, 5).read(), &slice(&name, 2, 1).read(), (None, 0));
+    let again = build::successor(&running(5, 5).whole(), &slice(&name, 2, 1).read(), (None, 0));
     assert_ne!(again.metadata.name, Some(name), "not even if it is of the same generation");
     let template = serde_json::to_value(&next.spec.pod_sets[0].template).unwrap();
     assert_eq!(template, first(2).0["spec"]["podSets"][0]["template"], "without what admission put there");
@@ -93,9 +93,8 @@ fn its_successor_takes_its_place_with_the_same_pods_and_more_of_them() {
 #[test]
 fn it_starts_with_gated_pods_that_carry_the_chains_name() {
     let (write, _) = written([held(second(2)), elastic(2)]);
-    let template = &write.body["spec"]["template"];
-    assert_eq!(template["spec"]["schedulingGates"], json!([{ "name": ELASTIC }]));
-    let annotations = &template["metadata"]["annotations"];
+    assert_eq!(put_by(&write, "/spec/template/spec/schedulingGates"), json!([{ "name": ELASTIC }]));
+    let annotations = put_by(&write, "/spec/template/metadata/annotations");
     assert_eq!(
         (&annotations["kueue.x-k8s.io/workload"], &annotations[CHAIN]),
         (&json!("second"), &json!("first"))
@@ -103,7 +102,7 @@ fn it_starts_with_gated_pods_that_carry_the_chains_name() {
     let both = json!([{ "name": "mine" }, { "name": ELASTIC }]);
     let gated = elastic(2).put("/spec/template/spec/schedulingGates", both);
     let (write, _) = written([held(second(2)), gated]);
-    assert_eq!(write.body["spec"]["template"]["spec"].get("schedulingGates"), None);
+    assert_eq!(put_by(&write, "/spec/template/spec/schedulingGates"), Value::Null);
 }
 
 #[test]
@@ -116,7 +115,7 @@ fn a_job_that_wants_more_gets_a_second_workload_and_runs_on() {
     assert_eq!((word(&step).as_str(), target(&step).as_str()), ("resize", "second"));
     let Step::Write(write, None) = step else { panic!() };
     let body = json!([
-        { "op": "test", "path": "/metadata/resourceVersion", "value": "1" },
+        { "op": "replace", "path": "/metadata/resourceVersion", "value": "1" },
         { "op": "replace", "path": "/spec/podSets/0/count", "value": 7 },
     ]);
     assert_write(&write, "Workload/second", whalezen_dialects::write::Verb::Json, &body);
@@ -271,7 +270,7 @@ fn a_successor_that_still_has_to_be_checked_takes_over_only_when_it_may_run() {
 
 #[test]
 fn a_workload_that_is_over_gives_its_name_up_to_the_next_one() {
-    let name = build::workload(&elastic(2).read(), (None, 0)).metadata.name.unwrap();
+    let name = build::workload(&elastic(2).whole(), (None, 0)).metadata.name.unwrap();
     let over = |of: Object| of.condition("Finished", true, "OutOfSync", "").finalizers([]);
     let step = next([over(slice(&name, 2, 1)), elastic(2)]);
     assert_eq!((word(&step).as_str(), target(&step)), ("delete", name.clone()));

@@ -16,10 +16,11 @@ use whalezen_core::{
 
 use super::{Configuration, Exposed, Gates, Problem, Rate, Version, Warnings, duration, file};
 use crate::kueue::{
+    jobs::kinds,
     quota::selector,
     settings::{
-        ManagedNamespaces, PodsReady, Requeuing, RequeuingTimestamp, Resources, Settings, Transformation,
-        Undeclared,
+        Frameworks, ManagedNamespaces, PodsReady, Requeuing, RequeuingTimestamp, Resources, Settings,
+        Transformation, Undeclared,
     },
 };
 
@@ -28,27 +29,15 @@ const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 const KUBE_SYSTEM: &str = "kube-system";
 /// Every how many milliseconds usage is looked at where nothing else is said.
 const SAMPLING_BY_DEFAULT: i64 = 300_000;
-/// The kind of job that is managed here.
-const BATCH_JOB: &str = "batch/job";
-/// The other kinds that Kueue 0.19 can manage.
+/// The kinds that Kueue 0.19 can manage and that are not managed here.
 pub(super) const OTHER_FRAMEWORKS: &[&str] = &[
     "deployment",
-    "jobset.x-k8s.io/jobset",
-    "kubeflow.org/jaxjob",
-    "kubeflow.org/mpijob",
-    "kubeflow.org/paddlejob",
-    "kubeflow.org/pytorchjob",
-    "kubeflow.org/tfjob",
-    "kubeflow.org/xgboostjob",
     "leaderworkerset.x-k8s.io/leaderworkerset",
     "pod",
-    "ray.io/raycluster",
-    "ray.io/rayjob",
     "ray.io/rayservice",
     "sparkoperator.k8s.io/sparkapplication",
     "statefulset",
     "trainer.kubeflow.org/trainjob",
-    "workload.codeflare.dev/appwrapper",
 ];
 
 /// What a file means, as far as it has a meaning; the rest is in `problems`.
@@ -61,7 +50,7 @@ pub(super) fn of(
 ) -> Configuration {
     let gates = Gates::new(file.feature_gates.unwrap_or_default(), problems, warnings);
     let mut check = Check { problems, version };
-    check.integrations(&file.integrations.unwrap_or_default(), warnings);
+    let frameworks = check.integrations(&file.integrations.unwrap_or_default(), warnings);
     let metrics = file.metrics.unwrap_or_default();
     Configuration {
         rate: rate(&file.client_connection.unwrap_or_default()),
@@ -82,6 +71,7 @@ pub(super) fn of(
                 .filter(|_| gates.is_on("AdmissionFairSharing")),
             resources: check.resources(file.resources.unwrap_or_default()),
             priority_boost: gates.is_on("PriorityBoost"),
+            frameworks,
             managed_namespaces: ManagedNamespaces(check.managed(
                 file.managed_jobs_namespace_selector.as_ref(),
                 file.namespace.as_deref(),
@@ -340,10 +330,11 @@ impl Check<'_> {
         (enabled && gates.is_on("LocalQueueMetrics")).then_some(selector)
     }
 
-    fn integrations(&mut self, of: &file::Integrations, warnings: &mut Warnings) {
+    fn integrations(&mut self, of: &file::Integrations, warnings: &mut Warnings) -> Frameworks {
         let none = Vec::new();
         let frameworks = of.frameworks.as_ref().unwrap_or(&none);
         let mut seen = BTreeSet::new();
+        let mut managed = Frameworks::default();
         for (index, name) in frameworks.iter().enumerate() {
             let path = format!("integrations.frameworks[{index}]");
             if !seen.insert(name) {
@@ -351,12 +342,15 @@ impl Check<'_> {
             } else if OTHER_FRAMEWORKS.contains(&name.as_str()) {
                 let why = "jobs of these kinds are not managed yet: they run without quota";
                 warnings.add(why, format!("integrations.frameworks {name}"));
-            } else if name != BATCH_JOB {
+            } else if let Some(kind) = kinds::of_framework(name) {
+                managed.0.insert(kind);
+            } else {
                 self.problem(path, format!("Kueue 0.19 has no framework {name:?}"));
             }
         }
-        if !frameworks.is_empty() && !seen.contains(&BATCH_JOB.to_owned()) {
-            let message = format!("{BATCH_JOB} is always managed here: add it, or give no Job a queue name");
+        let always = kinds::JOB.framework;
+        if !frameworks.is_empty() && !seen.contains(&always.to_owned()) {
+            let message = format!("{always} is always managed here: add it, or give no Job a queue name");
             self.problem("integrations.frameworks", message);
         }
         for (index, name) in of.external_frameworks.iter().flatten().enumerate() {
@@ -367,5 +361,6 @@ impl Check<'_> {
                 self.problem(path, format!("{name} is listed twice"));
             }
         }
+        managed
     }
 }

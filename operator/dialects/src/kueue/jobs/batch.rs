@@ -1,6 +1,6 @@
 //! `batch/v1` Job: where things stand in it, and the patches that run it and put it back.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use k8s_openapi::api::{
     batch::v1::{Job, JobStatus},
@@ -14,39 +14,17 @@ use whalezen_crds::kueue::{
 };
 
 use super::{
-    super::{
-        pods::pods,
-        workload::{gates, version},
-    },
-    Completions, Ending, JobKey, JobView, Of, build,
-    placement::Placement,
+    super::pods::pods,
+    Completions, Ending, JobView, Slot, build,
+    kinds::JOB,
     slices,
+    view::injected,
+    whole::{At, Set, Whole},
+    writes::{MANAGED_LABELS, put},
 };
-use crate::write::{Target, Verb, Write};
 
-/// The kind's name.
-pub const KIND: &str = "Job";
-
-/// Labels that the job controller puts on the template itself.
-const MANAGED_LABELS: [&str; 4] =
-    ["job-name", "controller-uid", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid"];
-
-/// A Job's address.
-pub fn target(namespace: &str, name: &str) -> Target {
-    Target {
-        group: "batch",
-        version: "v1",
-        kind: KIND,
-        plural: "jobs",
-        namespace: Some(namespace.to_owned()),
-        name: name.to_owned(),
-    }
-}
-
-/// A Job's key.
-pub fn key(job: &Job) -> JobKey {
-    JobKey { kind: KIND, namespace: job.namespace().unwrap_or_default().into(), name: job.name_any().into() }
-}
+/// Where the pod template is.
+const TEMPLATE: At = At::Template(Cow::Borrowed("/spec/template"));
 
 /// The view of a Job.
 pub fn view(job: &Job) -> JobView {
@@ -58,24 +36,13 @@ pub fn view(job: &Job) -> JobView {
     };
     let none = PodTemplateSpec::default();
     let template = spec.map_or(&none, |spec| &spec.template);
-    let (pod, metadata) = (template.spec.as_ref(), template.metadata.as_ref());
+    let pod = template.spec.as_ref();
     let suspended = spec.and_then(|spec| spec.suspend).unwrap_or_default();
     let so_many = |count: fn(&JobStatus) -> Option<i32>| status.and_then(count).unwrap_or_default().max(0);
     let ending = |type_: &str, succeeded| {
         has(type_).map(|condition| Ending { succeeded, message: condition.message.unwrap_or_default() })
     };
     JobView {
-        target: target(&job.namespace().unwrap_or_default(), &job.name_any()),
-        uid: job.uid().unwrap_or_default(),
-        version: version(job.resource_version().as_deref()),
-        queue: job.labels().get(label::QUEUE_NAME).filter(|name| !name.is_empty()).cloned(),
-        gates: gates(job.annotations()).map(ToOwned::to_owned),
-        max_seconds: build::max_seconds(job),
-        workload_priority_class: job
-            .labels()
-            .get(label::PRIORITY_CLASS)
-            .filter(|name| !name.is_empty())
-            .cloned(),
         pod_priority_class: pod
             .and_then(|pod| pod.priority_class_name.clone())
             .filter(|name| !name.is_empty()),
@@ -85,21 +52,32 @@ pub fn view(job: &Job) -> JobView {
         active: so_many(|status| status.active).saturating_add(so_many(|status| status.terminating)),
         unready: unready(job),
         ending: ending("Complete", true).or_else(|| ending("Failed", false)),
-        deleting: job.metadata.deletion_timestamp.is_some(),
         pods: pods(DEFAULT_POD_SET, template, pods_count(job), min_pods_count(job))
             .map(|pods| Arc::from([pods])),
         injected: injected(template),
-        tolerations: pod.and_then(|pod| pod.tolerations.clone()).unwrap_or_default(),
-        template_labels: metadata.and_then(|metadata| metadata.labels.clone()).unwrap_or_default(),
-        template_annotations: metadata.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default(),
-        done: done(job),
+        slots: vec![Slot::new(template, TEMPLATE)],
+        done: vec![done(job)],
         completions: completions(job),
         elastic: is_elastic(job).then(|| slices::Elastic {
             ready: so_many(|status| status.ready),
             gates: slices::gates_of(pod),
-            next: build::slice_name(job),
+            next: build::slice_name(&JOB, &job.metadata),
         }),
+        ..JobView::new(&JOB, &job.metadata)
     }
+}
+
+/// What a Job's Workload is made from.
+pub fn whole(job: &Job) -> Whole {
+    let template = job.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
+    let set = Set {
+        name: DEFAULT_POD_SET.to_owned(),
+        template,
+        count: pods_count(job),
+        min_count: min_pods_count(job),
+        at: TEMPLATE,
+    };
+    Whole { kind: &JOB, metadata: job.metadata.clone(), sets: vec![set], elastic: is_elastic(job) }
 }
 
 /// How many of the pods that run at a time are neither ready nor have succeeded.
@@ -140,7 +118,7 @@ pub fn is_elastic(job: &Job) -> bool {
 }
 
 /// The fields by which a Job runs with so many pods.
-fn size(pods: u32, completions: Completions) -> Map<String, Value> {
+pub fn size(pods: u32, completions: Completions) -> Map<String, Value> {
     let mut fields = Map::from_iter([("parallelism".to_owned(), json!(pods))]);
     if completions == Completions::AsManyAsPods {
         fields.insert("completions".to_owned(), json!(pods));
@@ -188,60 +166,12 @@ fn indexes<'a>(lists: impl Iterator<Item = &'a str>, end: i32) -> i32 {
     count
 }
 
-/// The Workload that the marks of an admission name, if the template carries any: of a chain of them the first.
-fn injected(template: &PodTemplateSpec) -> Option<String> {
-    let metadata = template.metadata.as_ref()?;
-    let named = |key| metadata.annotations.as_ref().and_then(|all| all.get(key));
-    let workload = named(annotation::WORKLOAD_SLICE_NAME).or_else(|| named(annotation::WORKLOAD));
-    let marked = metadata.labels.as_ref().is_some_and(|all| all.contains_key(label::POD_SET));
-    workload.cloned().or_else(|| marked.then(String::new))
-}
-
-/// The patch that starts an admitted job, with so many pods if it is another number than it asks for.
-pub fn start(job: &JobView, of: Of<'_>, placement: &Placement, pods: Option<u32>) -> Value {
-    let mut spec = pods.map(|pods| size(pods, job.completions)).unwrap_or_default();
-    spec.insert("suspend".to_owned(), json!(false));
-    let (mark, note) = ((label::POD_SET, DEFAULT_POD_SET), (annotation::WORKLOAD, &*of.key.name));
-    let mut template = placement.patch(job, mark, note);
-    slices::mark(&mut template, job, of);
-    spec.insert("template".to_owned(), template);
-    json!({ "metadata": { "resourceVersion": job.version.to_string() }, "spec": spec })
-}
-
-/// The patch that puts a suspended job's template, and its size, back as its Workload remembers them, unless the job has moved on and
-/// its template cannot be changed now.
-pub fn restore(job: &Job, workload: &Workload) -> Option<Write> {
-    let JobView { at_rest: true, active: 0, .. } = view(job) else { return None };
-    let current = job.spec.as_ref()?.template.clone();
-    let original = clean(workload.spec.pod_sets.first().map_or(&current, |set| &set.template));
-    let now = current.metadata.unwrap_or_default();
-    let was = original.metadata.unwrap_or_default();
-    let mut labels = was.labels.unwrap_or_default();
-    for (key, value) in now.labels.unwrap_or_default() {
-        if MANAGED_LABELS.contains(&key.as_str()) {
-            labels.insert(key, value);
-        }
-    }
-    let pod = original.spec.unwrap_or_default();
-    // `add` replaces what is there, and a null is what `remove` would leave, without failing where nothing is.
-    let put = |path: &str, value: Value| json!({ "op": "add", "path": path, "value": value });
-    let mut operations = vec![
-        json!({ "op": "test", "path": "/metadata/resourceVersion", "value": job.resource_version() }),
-        put("/spec/template/metadata/labels", json!(labels)),
-        put("/spec/template/metadata/annotations", json!(was.annotations)),
-        put("/spec/template/spec/nodeSelector", json!(pod.node_selector)),
-        put("/spec/template/spec/tolerations", json!(pod.tolerations)),
-        put("/spec/template/spec/schedulingGates", json!(pod.scheduling_gates)),
-    ];
+/// The operations that give a Job the size that it asked for by its Workload, if it may run with fewer pods.
+pub fn size_as_asked(job: &Job, workload: &Workload) -> Vec<Value> {
     let asked = workload.spec.pod_sets.first().map(|set| set.count).filter(|_| min_pods_count(job).is_some());
-    if let Some(pods) =
-        asked.filter(|asked| *asked != pods_count(job)).and_then(|pods| u32::try_from(pods).ok())
-    {
-        let fields = size(pods, completions(job));
-        operations.extend(fields.into_iter().map(|(field, value)| put(&format!("/spec/{field}"), value)));
-    }
-    let target = target(&job.namespace().unwrap_or_default(), &job.name_any());
-    Some(Write { target, status: false, verb: Verb::Json, body: Value::Array(operations) })
+    let asked = asked.filter(|asked| *asked != pods_count(job)).and_then(|pods| u32::try_from(pods).ok());
+    let fields = asked.map(|pods| size(pods, completions(job))).unwrap_or_default();
+    fields.into_iter().map(|(field, value)| put(&format!("/spec/{field}"), value)).collect()
 }
 
 /// The template as a Workload keeps it: without what the job controller adds for this one job, and without the

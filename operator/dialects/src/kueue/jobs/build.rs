@@ -2,24 +2,23 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use k8s_openapi::{
-    api::batch::v1::Job,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
 use serde_json::{Map, json};
 use sha1::{Digest, Sha1};
 use whalezen_core::name::WorkloadKey;
 use whalezen_crds::kueue::{
-    constants::{DEFAULT_POD_SET, RESOURCE_IN_USE_FINALIZER, annotation, label},
+    constants::{RESOURCE_IN_USE_FINALIZER, annotation, label},
     v1beta2::{PodSet, Workload, WorkloadSpec},
 };
 
 use super::{
     super::{workload::gates, workload_target},
     Priority,
-    batch::{clean, is_elastic, min_pods_count, pods_count},
+    batch::clean,
+    kinds::JobKind,
     slices::replacement_for,
+    whole::{Set, Whole},
 };
 use crate::write::{Verb, Write};
 
@@ -28,17 +27,17 @@ const LONGEST_NAME: usize = 253;
 /// How much of the digest stands at the end of a name.
 const DIGEST_LENGTH: usize = 5;
 
-/// The Workload of a Job that has none.
-pub fn workload(job: &Job, (class, priority): Priority) -> Workload {
-    let uid = job.uid().unwrap_or_default();
-    let template = job.spec.as_ref().map(|spec| clean(&spec.template)).unwrap_or_default();
-    let elastic = is_elastic(job);
-    let name = if elastic { slice_name(job) } else { name("Job", "batch", &job.name_any(), &uid) };
+/// The Workload of a job that has none.
+pub fn workload(job: &Whole, (class, priority): Priority) -> Workload {
+    let Whole { kind, metadata, sets, elastic } = job;
+    let uid = metadata.uid.clone().unwrap_or_default();
+    let owner = metadata.name.clone().unwrap_or_default();
+    let name = if *elastic { slice_name(kind, metadata) } else { name(kind.kind, kind.group, &owner, &uid) };
     let mut annotations = BTreeMap::new();
-    if let Some(gates) = gates(job.annotations()) {
+    if let Some(gates) = metadata.annotations.as_ref().and_then(gates) {
         annotations.insert(annotation::ADMISSION_GATED_BY.to_owned(), gates.to_owned());
     }
-    if elastic {
+    if *elastic {
         annotations.insert(annotation::ELASTIC_JOB.to_owned(), "true".to_owned());
         annotations.insert(annotation::WORKLOAD_SLICE_NAME.to_owned(), name.clone());
     }
@@ -46,13 +45,13 @@ pub fn workload(job: &Job, (class, priority): Priority) -> Workload {
         metadata: ObjectMeta {
             annotations: (!annotations.is_empty()).then_some(annotations),
             name: Some(name),
-            namespace: job.namespace(),
+            namespace: metadata.namespace.clone(),
             labels: Some([(label::JOB_UID.to_owned(), uid.clone())].into()),
             finalizers: Some(vec![RESOURCE_IN_USE_FINALIZER.to_owned()]),
             owner_references: Some(vec![OwnerReference {
-                api_version: "batch/v1".to_owned(),
-                kind: "Job".to_owned(),
-                name: job.name_any(),
+                api_version: kind.api_version(),
+                kind: kind.kind.to_owned(),
+                name: owner,
                 uid,
                 controller: Some(true),
                 block_owner_deletion: Some(true),
@@ -60,36 +59,40 @@ pub fn workload(job: &Job, (class, priority): Priority) -> Workload {
             ..ObjectMeta::default()
         },
         spec: WorkloadSpec {
-            pod_sets: vec![PodSet {
-                name: DEFAULT_POD_SET.to_owned(),
-                template,
-                count: pods_count(job),
-                min_count: min_pods_count(job),
-                ..PodSet::default()
-            }],
-            queue_name: job.labels().get(label::QUEUE_NAME).cloned(),
+            pod_sets: sets.iter().map(pod_set).collect(),
+            queue_name: metadata.labels.as_ref().and_then(|labels| labels.get(label::QUEUE_NAME)).cloned(),
             priority_class_ref: class,
             priority: Some(priority),
-            maximum_execution_time_seconds: max_seconds(job),
+            maximum_execution_time_seconds: max_seconds(metadata),
             ..WorkloadSpec::default()
         },
         status: None,
     }
 }
 
-/// For how many seconds a Job may run, if it says so in a way that can be read.
-pub fn max_seconds(job: &Job) -> Option<i32> {
-    let seconds = job.labels().get(label::MAX_EXEC_TIME_SECONDS)?.parse().ok()?;
+fn pod_set(of: &Set) -> PodSet {
+    PodSet {
+        name: of.name.clone(),
+        template: clean(&of.template),
+        count: of.count,
+        min_count: of.min_count,
+        ..PodSet::default()
+    }
+}
+
+/// For how many seconds a job may run, if it says so in a way that can be read.
+pub fn max_seconds(job: &ObjectMeta) -> Option<i32> {
+    let seconds = job.labels.as_ref()?.get(label::MAX_EXEC_TIME_SECONDS)?.parse().ok()?;
     (seconds > 0).then_some(seconds)
 }
 
 /// The Workload that takes the place of another when it is admitted: of the same pods, as many as the Job has now.
-pub fn successor(job: &Job, before: &Workload, priority: Priority) -> Workload {
+pub fn successor(job: &Whole, before: &Workload, priority: Priority) -> Workload {
     let mut next = workload(job, priority);
     let key = WorkloadKey::new(before.namespace().unwrap_or_default(), before.name_any());
     if next.metadata.name == before.metadata.name {
         // That one was made of this very generation, and shrank when an older one was still seen.
-        next.metadata.name = Some(digested_slice(job, "again"));
+        next.metadata.name = Some(digested_slice(job.kind, &job.metadata, "again"));
     }
     let chain = before
         .annotations()
@@ -107,7 +110,7 @@ pub fn successor(job: &Job, before: &Workload, priority: Priority) -> Workload {
 }
 
 /// The patch that brings a waiting Workload to what its job is now. It keeps its place and whether it is active.
-pub fn update(job: &Job, key: &WorkloadKey, version: u64, priority: Priority) -> Write {
+pub fn update(job: &Whole, key: &WorkloadKey, version: u64, priority: Priority) -> Write {
     let now = workload(job, priority).spec;
     let mut spec = Map::from_iter([
         ("podSets".to_owned(), json!(now.pod_sets)),
@@ -129,15 +132,16 @@ pub fn name(kind: &str, group: &str, owner: &str, uid: &str) -> String {
     digested(kind, owner, &format!("{kind}\n{group}\n{owner}\n{uid}"))
 }
 
-/// The name of a Workload of an elastic Job, which has one for each of its generations that grew.
-pub fn slice_name(job: &Job) -> String {
-    digested_slice(job, "")
+/// The name of a Workload of an elastic job, which has one for each of its generations that grew.
+pub fn slice_name(kind: &JobKind, job: &ObjectMeta) -> String {
+    digested_slice(kind, job, "")
 }
 
-fn digested_slice(job: &Job, more: &str) -> String {
-    let (owner, uid) = (job.name_any(), job.uid().unwrap_or_default());
-    let generation = job.metadata.generation.unwrap_or_default();
-    digested("Job", &owner, &format!("Job\nbatch\n{owner}\n{uid}\n{generation}{more}"))
+fn digested_slice(kind: &JobKind, job: &ObjectMeta, more: &str) -> String {
+    let JobKind { kind, group, .. } = kind;
+    let (owner, uid) = (job.name.as_deref().unwrap_or_default(), job.uid.as_deref().unwrap_or_default());
+    let generation = job.generation.unwrap_or_default();
+    digested(kind, owner, &format!("{kind}\n{group}\n{owner}\n{uid}\n{generation}{more}"))
 }
 
 fn digested(kind: &str, owner: &str, identity: &str) -> String {

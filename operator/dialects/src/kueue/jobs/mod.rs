@@ -2,13 +2,17 @@
 //!
 //! A job and its Workload are compared, and the first thing that is not as it should be is put right; then they
 //! are seen again. So every [`Step`] is one write, and a restart in the middle changes nothing. What differs from
-//! kind to kind is in a description ([`batch`] is the first); the rules here are for all.
+//! kind to kind is in a description ([`kinds`]); the rules here are for all.
 
 pub mod batch;
 pub mod build;
-pub mod placement;
+mod described;
+pub mod kinds;
+mod placement;
 pub mod slices;
 mod view;
+mod whole;
+mod writes;
 
 use std::collections::BTreeMap;
 
@@ -26,7 +30,10 @@ use whalezen_crds::kueue::{
 };
 
 use self::placement::Unplaceable;
-pub use self::view::{Completions, Ending, JobKey, JobView, Priorities, Priority};
+pub use self::{
+    view::{Completions, Ending, JobKey, JobView, Priorities, Priority, Slot},
+    whole::{AnyJob, Whole},
+};
 use super::{
     admission,
     life::{self, Fate},
@@ -59,8 +66,8 @@ pub enum Step {
     /// Its Workload, which waits, is about other pods than the job has now. It is to be brought up to date from
     /// the whole job ([`build::update`]), so that it keeps its place.
     Update(Priority),
-    /// Its pod template is to be put back as it was before admission, from the whole job and the whole Workload
-    /// ([`batch::restore`]).
+    /// Its pod templates are to be put back as they were before admission, from the whole job and the whole Workload
+    /// ([`AnyJob::restore`]).
     Restore,
     /// It cannot go on; a person is told why.
     Stuck(Note),
@@ -105,7 +112,7 @@ pub struct Surroundings<'a> {
 
 impl<'a> Of<'a> {
     /// What it holds, if it may run.
-    fn admitted(&self) -> Option<&'a Admission> {
+    pub fn admitted(&self) -> Option<&'a Admission> {
         match &self.workload.phase {
             Phase::Reserved { admission, admitted: true, .. } => Some(admission),
             _ => None,
@@ -196,7 +203,8 @@ fn without_workload(job: &JobView, around: Surroundings<'_>) -> Step {
     if job.active > 0 {
         return Step::Rest;
     }
-    match around.priorities.of(job) {
+    let problem = job.pods.as_ref().err().filter(|_| job.slots.is_empty());
+    match problem.map_or_else(|| around.priorities.of(job), |problem| Err(problem.clone())) {
         Ok(priority) => Step::Create(priority),
         Err(problem) => Step::Stuck(note(job, true, "ErrWorkloadCompose", problem)),
     }
@@ -257,23 +265,24 @@ fn resized(job: &JobView, of: Of<'_>) -> Option<u32> {
 
 /// Says how many of the pods have done their work, if the Workload does not say it yet: their quota is free.
 fn reclaim(job: &JobView, of: Of<'_>) -> Option<Step> {
-    let pods = of.view.pods.as_ref().ok()?.first()?;
-    let done = job.done.min(pods.count);
-    let said = of.view.reclaimable.get(&pods.name).copied().unwrap_or_default();
-    (done != said).then(|| write(admission::reclaim(of.key, &pods.name, done, of.view)))
+    let sets = of.view.pods.as_ref().ok()?.iter();
+    let done = sets.zip(&job.done).map(|(pods, done)| (&pods.name, *(done.min(&pods.count))));
+    let said = |name| of.view.reclaimable.get(name).copied().unwrap_or_default();
+    let news = done.clone().any(|(name, done)| said(name) != done);
+    news.then(|| write(admission::reclaim(of.key, done.filter(|(_, done)| *done > 0), of.view)))
 }
 
 /// Un-suspends an admitted job, on its flavors' nodes.
 fn start(job: &JobView, of: Of<'_>, given: &Admission, around: Surroundings<'_>) -> Step {
-    let placement = placement::placement(&of.view.checks, given, around);
-    let placement = match placement.and_then(|placement| {
+    let placements = placement::placements(job, &of.view.checks, given, around);
+    let placements = match placements.and_then(|placements| {
         // What is there by an earlier admission is put back first.
         if job.injected.is_none() {
-            placement.agrees_with(job)?;
+            placement::agree_with(&placements, job)?;
         }
-        Ok(placement)
+        Ok(placements)
     }) {
-        Ok(placement) => placement,
+        Ok(placements) => placements,
         Err(Unplaceable::NoFlavor(missing)) => {
             let message = format!("ResourceFlavor {missing}, in which the quota is, doesn't exist");
             return Step::Stuck(note(job, true, "ErrStart", message));
@@ -285,21 +294,22 @@ fn start(job: &JobView, of: Of<'_>, given: &Admission, around: Surroundings<'_>)
         }
     };
     let pods = resized(job, of);
-    let as_started =
-        job.injected.as_deref() == Some(of.view.mark(of.key)) && placement.is_in(job) && pods.is_none();
-    let body = if as_started {
-        json!({ "metadata": { "resourceVersion": job.version.to_string() }, "spec": { "suspend": false } })
+    let as_started = job.injected.as_deref() == Some(of.view.mark(of.key))
+        && placement::are_in(&placements, job)
+        && pods.is_none();
+    let write = if as_started {
+        writes::suspend(job, false)
     } else if job.active > 0 || !job.at_rest {
         return Step::Rest;
     } else if job.injected.is_some() {
         // By an admission that is over, or by somebody who would like to choose the nodes.
         return Step::Restore;
     } else {
-        batch::start(job, of, &placement, pods)
+        let size = pods.map(|pods| batch::size(pods, job.completions)).unwrap_or_default();
+        writes::start(job, &placements, &slices::marks(job, of), size)
     };
     let message = format!("Admitted by clusterQueue {}", given.cluster_queue);
-    let started = note(job, false, "Started", message);
-    Step::Write(Box::new(merge(job.target.clone(), body)), Some(started))
+    Step::Write(Box::new(write), Some(note(job, false, "Started", message)))
 }
 
 /// An admitted job that runs. One that somebody un-suspended before it was started here runs on nodes that its
@@ -307,7 +317,10 @@ fn start(job: &JobView, of: Of<'_>, given: &Admission, around: Surroundings<'_>)
 fn run(job: &JobView, of: Of<'_>, given: &Admission, around: Surroundings<'_>) -> Step {
     // A flavor that was edited since does not stop those that were started here.
     let started_here = job.injected.as_deref() == Some(of.view.mark(of.key));
-    let misplaced = || placement::placement(&of.view.checks, given, around).is_ok_and(|p| !p.is_in(job));
+    let misplaced = || {
+        let placements = placement::placements(job, &of.view.checks, given, around);
+        placements.is_ok_and(|placements| !placement::are_in(&placements, job))
+    };
     if !started_here && misplaced() {
         return suspend(job, "Stopped", "Not on the nodes of its flavors".to_owned());
     }
@@ -392,10 +405,9 @@ pub fn let_go(of: Of<'_>) -> Step {
     write(merge(workload_target(&of.key.namespace, &of.key.name), body))
 }
 
-fn suspend(job: &JobView, reason: &'static str, message: String) -> Step {
-    let body =
-        json!({ "metadata": { "resourceVersion": job.version.to_string() }, "spec": { "suspend": true } });
-    Step::Write(Box::new(merge(job.target.clone(), body)), Some(note(job, false, reason, message)))
+/// Suspends a job, and says why.
+pub fn suspend(job: &JobView, reason: &'static str, message: String) -> Step {
+    Step::Write(Box::new(writes::suspend(job, true)), Some(note(job, false, reason, message)))
 }
 
 fn write(write: Write) -> Step {

@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Toleration;
 use serde_json::{Map, Value, json};
-use whalezen_core::{name::FlavorName, workload::Admission};
+use whalezen_core::{
+    name::FlavorName,
+    workload::{Admission, PodSetAssignment},
+};
 use whalezen_crds::kueue::v1beta2::AdmissionCheckState;
 
-use super::{super::pods::Pods, JobView, Surroundings};
+use super::{JobView, Slot, Surroundings, writes::put};
 
 type Entries = BTreeMap<String, String>;
 
@@ -30,13 +33,37 @@ pub enum Unplaceable {
     Conflict(String),
 }
 
-/// The placement of an admission whose checks stand like this. All pods of a job are of one kind.
-pub fn placement(
+/// The marks that a template gets beside what it asks of nodes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Added {
+    /// Labels.
+    pub labels: Entries,
+    /// Annotations.
+    pub annotations: Entries,
+    /// The scheduling gates that it has then, if it gets any.
+    pub gates: Option<Vec<String>>,
+}
+
+/// The placements of an admission whose checks stand like this, one for each pod set of the job.
+pub fn placements(
+    job: &JobView,
     checks: &[AdmissionCheckState],
     given: &Admission,
     around: Surroundings<'_>,
+) -> Result<Vec<Placement>, Unplaceable> {
+    let sets = job.pods.as_deref().unwrap_or_default().iter();
+    let assigned = sets.map(|pods| given.pod_sets.iter().find(|set| set.name == pods.name));
+    assigned
+        .map(|set| set.map_or_else(|| Ok(Placement::default()), |set| placement(checks, set, around)))
+        .collect()
+}
+
+fn placement(
+    checks: &[AdmissionCheckState],
+    given: &PodSetAssignment,
+    around: Surroundings<'_>,
 ) -> Result<Placement, Unplaceable> {
-    let used: BTreeSet<&FlavorName> = given.pod_sets.iter().flat_map(|set| set.flavors.values()).collect();
+    let used: BTreeSet<&FlavorName> = given.flavors.values().collect();
     let mut placement = Placement::default();
     for name in used {
         let flavor = around.flavors.get(name).ok_or_else(|| Unplaceable::NoFlavor(name.clone()))?;
@@ -44,8 +71,7 @@ pub fn placement(
         placement.tolerate(around.flavor_tolerations.get(name).into_iter().flatten());
     }
     for check in checks {
-        let concerns = |name: &str| given.pod_sets.iter().any(|set| &*set.name == name);
-        for update in check.pod_set_updates.iter().filter(|update| concerns(&update.name)) {
+        for update in check.pod_set_updates.iter().filter(|update| *update.name == *given.name) {
             let within =
                 |problem| Unplaceable::Conflict(format!("in admission check {:?}: {problem}", check.name));
             placement.merge("annotations", &update.annotations).map_err(within)?;
@@ -55,6 +81,22 @@ pub fn placement(
         }
     }
     Ok(placement)
+}
+
+/// Whether placements change nothing that is in a job's templates already.
+pub fn agree_with(placements: &[Placement], job: &JobView) -> Result<(), Unplaceable> {
+    placements.iter().enumerate().try_for_each(|(index, placement)| placement.agrees_with(job, index))
+}
+
+/// Whether a job's templates have all of them.
+pub fn are_in(placements: &[Placement], job: &JobView) -> bool {
+    placements.iter().enumerate().all(|(index, placement)| placement.is_in(job, index))
+}
+
+/// A pod set's slot and node selector.
+fn slot(job: &JobView, index: usize) -> Option<(&Slot, &Entries)> {
+    let pods = job.pods.as_ref().ok()?.get(index)?;
+    Some((job.slots.get(index)?, &pods.template.demand.selector))
 }
 
 impl Placement {
@@ -77,50 +119,77 @@ impl Placement {
         Ok(())
     }
 
-    /// Whether it changes nothing that is in a job's template already.
-    pub fn agrees_with(&self, job: &JobView) -> Result<(), Unplaceable> {
-        let template = [
-            ("annotations", &job.template_annotations, &self.annotations),
-            ("labels", &job.template_labels, &self.labels),
+    fn agrees_with(&self, job: &JobView, index: usize) -> Result<(), Unplaceable> {
+        let Some((slot, selector)) = slot(job, index) else { return Ok(()) };
+        let all = [
+            ("annotations", &slot.annotations, &self.annotations),
+            ("labels", &slot.labels, &self.labels),
+            ("nodeSelector", selector, &self.selector),
         ];
-        let selectors = job.pods.as_deref().unwrap_or_default().iter();
-        let selectors =
-            selectors.map(|pods| ("nodeSelector", &pods.template.demand.selector, &self.selector));
-        for (what, there, more) in template.into_iter().chain(selectors) {
-            conflict(what, there, more).map_err(Unplaceable::Conflict)?;
-        }
-        Ok(())
+        all.into_iter()
+            .try_for_each(|(what, there, more)| conflict(what, there, more))
+            .map_err(Unplaceable::Conflict)
     }
 
-    /// Whether a job's template has all of it.
-    pub fn is_in(&self, job: &JobView) -> bool {
+    fn is_in(&self, job: &JobView, index: usize) -> bool {
         let has = |all: &Entries, some: &Entries| some.iter().all(|(key, value)| all.get(key) == Some(value));
-        let selects = |pods: &Pods| has(&pods.template.demand.selector, &self.selector);
-        has(&job.template_labels, &self.labels)
-            && has(&job.template_annotations, &self.annotations)
-            && job.pods.as_ref().is_ok_and(|pods| pods.iter().all(selects))
-            && self.tolerations.iter().all(|toleration| job.tolerations.contains(toleration))
+        slot(job, index).is_some_and(|(slot, selector)| {
+            has(&slot.labels, &self.labels)
+                && has(&slot.annotations, &self.annotations)
+                && has(selector, &self.selector)
+                && self.tolerations.iter().all(|toleration| slot.tolerations.contains(toleration))
+        })
     }
 
-    /// The patch of a pod template that adds it and these marks.
-    pub fn patch(&self, job: &JobView, mark: (&str, &str), note: (&str, &str)) -> Value {
-        let mut pod = Map::new();
-        if !self.selector.is_empty() {
-            pod.insert("nodeSelector".to_owned(), json!(self.selector));
-        }
-        let more = self.tolerations.iter().filter(|&own| !job.tolerations.contains(own));
-        let tolerations: Vec<&Toleration> = job.tolerations.iter().chain(more).collect();
-        if tolerations.len() > job.tolerations.len() {
-            pod.insert("tolerations".to_owned(), json!(tolerations));
-        }
-        let with = |entries: &Entries, (key, value): (&str, &str)| {
-            let mut entries = entries.clone();
-            entries.insert(key.to_owned(), value.to_owned());
-            entries
+    /// The operations that add it and these marks to the template of a pod set.
+    pub fn operations(&self, path: &str, job: &JobView, index: usize, mark: &Added) -> Vec<Value> {
+        let Some((slot, selector)) = slot(job, index) else { return vec![] };
+        let with = |there: &Entries, more: &Entries, mark: &Entries| {
+            let all = there.iter().chain(more).chain(mark).map(|(key, value)| (key.clone(), value.clone()));
+            all.collect::<Entries>()
         };
-        let metadata =
-            json!({ "labels": with(&self.labels, mark), "annotations": with(&self.annotations, note) });
-        json!({ "metadata": metadata, "spec": pod })
+        let labels = with(&slot.labels, &self.labels, &mark.labels);
+        let annotations = with(&slot.annotations, &self.annotations, &mark.annotations);
+        let mut operations = if slot.bare {
+            vec![put(&format!("{path}/metadata"), json!({ "labels": labels, "annotations": annotations }))]
+        } else {
+            vec![
+                put(&format!("{path}/metadata/labels"), json!(labels)),
+                put(&format!("{path}/metadata/annotations"), json!(annotations)),
+            ]
+        };
+        if !self.selector.is_empty() {
+            let selector = with(selector, &self.selector, &Entries::new());
+            operations.push(put(&format!("{path}/spec/nodeSelector"), json!(selector)));
+        }
+        let more: Vec<_> = self.tolerations.iter().filter(|&own| !slot.tolerations.contains(own)).collect();
+        if !more.is_empty() {
+            let tolerations: Vec<&Toleration> = slot.tolerations.iter().chain(more).collect();
+            operations.push(put(&format!("{path}/spec/tolerations"), json!(tolerations)));
+        }
+        if let Some(gates) = &mark.gates {
+            let gates: Vec<Value> = gates.iter().map(|name| json!({ "name": name })).collect();
+            operations.push(put(&format!("{path}/spec/schedulingGates"), json!(gates)));
+        }
+        operations
+    }
+
+    /// The entry of a list beside the templates that adds it and these marks.
+    pub fn entry(&self, mark: &Added) -> Value {
+        let with = |more: &Entries, mark: &Entries| {
+            more.iter().chain(mark).map(|(key, value)| (key.clone(), json!(value))).collect::<Map<_, _>>()
+        };
+        let mut entry = json!({
+            "labels": with(&self.labels, &mark.labels),
+            "annotations": with(&self.annotations, &mark.annotations),
+        });
+        if !self.selector.is_empty() {
+            entry["nodeSelector"] = json!(self.selector);
+        }
+        if !self.tolerations.is_empty() {
+            entry["tolerations"] = json!(self.tolerations);
+        }
+        entry
     }
 }
 

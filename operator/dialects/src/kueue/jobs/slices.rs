@@ -4,16 +4,20 @@
 //! all of them and takes the place of the first when it is admitted; until then the new pods wait behind a scheduling
 //! gate. All pods of an elastic job are born with that gate, and it is taken off as many as there is quota for.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use whalezen_core::name::WorkloadKey;
-use whalezen_crds::kueue::constants::{annotation, condition as types, reason, scheduling_gate};
+use whalezen_crds::kueue::constants::{annotation, condition as types, label, reason, scheduling_gate};
 
 use super::{
     super::{admission, life::Fate, pods::Pods, workload_target},
     JobView, Of, Step, Surroundings, bring_to_rest, delete_workload, deleted, fate, finish, keep_up, let_go,
+    placement::Added,
     priority_now, release, without_workload,
+    writes::seen_as,
 };
 use crate::write::{Note, Target, Verb, Write};
 
@@ -181,9 +185,7 @@ fn resize(job: &JobView, of: Of<'_>) -> Option<Step> {
     if !differ || (holds(&of) && (grows(job, of) || running > wants)) {
         return None;
     }
-    let mut operations = vec![
-        json!({ "op": "test", "path": "/metadata/resourceVersion", "value": of.view.version.to_string() }),
-    ];
+    let mut operations = vec![seen_as(&of.view.version.to_string())];
     operations.extend(sizes.iter().enumerate().map(|(index, (wants, _))| {
         json!({ "op": "replace", "path": format!("/spec/podSets/{index}/count"), "value": wants })
     }));
@@ -204,21 +206,22 @@ fn ungate(job: &JobView, of: Of<'_>) -> Step {
     }
 }
 
-/// Adds to the patch of a template what the pods of an elastic job are born with: the gate, and the name of the chain.
-pub fn mark(template: &mut Value, job: &JobView, of: Of<'_>) {
+/// The marks with which the pods of an admitted job are born, for each of its pod sets: whose they are, and of an elastic
+/// job the gate and the name of the chain.
+pub fn marks(job: &JobView, of: Of<'_>) -> Vec<Added> {
     let ours = scheduling_gate::ELASTIC_JOB.to_owned();
-    if let Some(elastic) = job.elastic.as_ref().filter(|elastic| !elastic.gates.contains(&ours))
-        && let Some(pod) = template.pointer_mut("/spec").and_then(Value::as_object_mut)
-    {
-        let gates = elastic.gates.iter().chain([&ours]).map(|name| json!({ "name": name }));
-        pod.insert("schedulingGates".to_owned(), gates.collect());
+    let gates = job.elastic.as_ref().filter(|elastic| !elastic.gates.contains(&ours));
+    let gates = gates.map(|elastic| elastic.gates.iter().cloned().chain([ours]).collect::<Vec<_>>());
+    let mut annotations = BTreeMap::from([(annotation::WORKLOAD.to_owned(), of.key.name.to_string())]);
+    if let Some(slice) = &of.view.slice {
+        annotations.insert(annotation::WORKLOAD_SLICE_NAME.to_owned(), slice.chain.clone());
     }
-    if let Some(slice) = &of.view.slice
-        && let Some(annotations) =
-            template.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
-    {
-        annotations.insert(annotation::WORKLOAD_SLICE_NAME.to_owned(), json!(slice.chain));
-    }
+    let added = |pods: &Pods| Added {
+        labels: BTreeMap::from([(label::POD_SET.to_owned(), pods.name.to_string())]),
+        annotations: annotations.clone(),
+        gates: gates.clone(),
+    };
+    job.pods.iter().flat_map(|pods| pods.iter()).map(added).collect()
 }
 
 /// The names of the scheduling gates of a pod.

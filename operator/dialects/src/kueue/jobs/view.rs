@@ -2,10 +2,25 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use k8s_openapi::api::core::v1::Toleration;
-use whalezen_crds::kueue::v1beta2::PriorityClassRef;
+use k8s_openapi::{
+    api::core::v1::{PodTemplateSpec, Toleration},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use whalezen_crds::kueue::{
+    constants::{annotation, label},
+    v1beta2::PriorityClassRef,
+};
 
-use super::{super::pods::Pods, slices};
+use super::{
+    super::{
+        pods::Pods,
+        workload::{gates, version},
+    },
+    build,
+    kinds::{self, JobKind},
+    slices,
+    whole::At,
+};
 use crate::write::Target;
 
 /// A job's address.
@@ -40,6 +55,8 @@ pub enum Completions {
 /// What is kept of a job, whatever its kind: no pod templates.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobView {
+    /// Its kind.
+    pub kind: &'static JobKind,
     /// Where it is.
     pub target: Target,
     /// Its uid.
@@ -56,6 +73,8 @@ pub struct JobView {
     pub workload_priority_class: Option<String>,
     /// The pods' `PriorityClass`.
     pub pod_priority_class: Option<String>,
+    /// The uid of the job that made it, if one of a kind did that can be queued.
+    pub owner: Option<String>,
     /// Whether it is suspended.
     pub suspended: bool,
     /// Whether its pod template may be changed now: it is suspended and its controller has taken notice.
@@ -70,21 +89,96 @@ pub struct JobView {
     pub deleting: bool,
     /// Its pods as it asks for them now, or what is wrong with them.
     pub pods: Result<Arc<[Pods]>, String>,
-    /// The Workload for which the pod template carries the marks of an admission, if it carries any. Anybody can
-    /// put them there.
+    /// The Workload for which a pod template carries the marks of an admission, if any does. Anybody can put them there.
     pub injected: Option<String>,
-    /// The tolerations in the pod template.
-    pub tolerations: Vec<Toleration>,
-    /// Its labels.
-    pub template_labels: BTreeMap<String, String>,
-    /// Its annotations.
-    pub template_annotations: BTreeMap<String, String>,
-    /// How many of its pods have nothing to do any more.
-    pub done: u32,
+    /// Where an admission adds to its pods, in the order of its pod sets.
+    pub slots: Vec<Slot>,
+    /// How many pods of each set have nothing to do any more; none, where that is not said.
+    pub done: Vec<u32>,
     /// How many completions it has when it gets another number of pods.
     pub completions: Completions,
     /// What is kept of it besides, if it may grow and shrink while it runs.
     pub elastic: Option<slices::Elastic>,
+}
+
+/// Where an admission adds to the pods of a set, and what is there that it must not change.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Slot {
+    /// Where it is.
+    pub at: At,
+    /// Whether the template has no metadata at all.
+    pub bare: bool,
+    /// The labels in the template.
+    pub labels: BTreeMap<String, String>,
+    /// The annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The tolerations.
+    pub tolerations: Vec<Toleration>,
+}
+
+impl Slot {
+    /// The one of this template.
+    pub fn new(template: &PodTemplateSpec, at: At) -> Self {
+        let metadata = template.metadata.as_ref();
+        let pod = template.spec.as_ref();
+        Self {
+            at,
+            bare: metadata.is_none(),
+            labels: metadata.and_then(|metadata| metadata.labels.clone()).unwrap_or_default(),
+            annotations: metadata.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default(),
+            tolerations: pod.and_then(|pod| pod.tolerations.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+impl JobView {
+    /// What the metadata of a job says of it.
+    pub fn new(kind: &'static JobKind, metadata: &ObjectMeta) -> Self {
+        let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+        let labeled = |key: &str| {
+            metadata
+                .labels
+                .as_ref()
+                .and_then(|labels| labels.get(key))
+                .filter(|name| !name.is_empty())
+                .cloned()
+        };
+        let owners = metadata.owner_references.iter().flatten();
+        let mut owners = owners.filter(|owner| owner.controller == Some(true));
+        Self {
+            kind,
+            target: kind.target(namespace.unwrap_or_default(), name.unwrap_or_default()),
+            uid: metadata.uid.clone().unwrap_or_default(),
+            version: version(metadata.resource_version.as_deref()),
+            queue: labeled(label::QUEUE_NAME),
+            gates: metadata.annotations.as_ref().and_then(gates).map(ToOwned::to_owned),
+            max_seconds: build::max_seconds(metadata),
+            workload_priority_class: labeled(label::PRIORITY_CLASS),
+            pod_priority_class: None,
+            owner: owners.find(|owner| kinds::of_owner(owner).is_some()).map(|owner| owner.uid.clone()),
+            suspended: false,
+            at_rest: false,
+            active: 0,
+            unready: 0,
+            ending: None,
+            deleting: metadata.deletion_timestamp.is_some(),
+            pods: Ok(Arc::from([])),
+            injected: None,
+            slots: vec![],
+            done: vec![],
+            completions: Completions::AsAsked,
+            elastic: None,
+        }
+    }
+}
+
+/// The Workload that the marks of an admission name, if the template carries any: of a chain of them the first.
+pub fn injected(template: &PodTemplateSpec) -> Option<String> {
+    let metadata = template.metadata.as_ref()?;
+    let named = |key| metadata.annotations.as_ref().and_then(|all| all.get(key));
+    let workload = named(annotation::WORKLOAD_SLICE_NAME).or_else(|| named(annotation::WORKLOAD));
+    let marked = metadata.labels.as_ref().is_some_and(|all| all.contains_key(label::POD_SET));
+    workload.cloned().or_else(|| marked.then(String::new))
 }
 
 /// What the priority classes say.

@@ -15,7 +15,7 @@ use super::{
     super::{
         admission::{self, Terms},
         conditions,
-        jobs::{self, JobKey, JobView, Of, Step, Surroundings, batch, build, slices},
+        jobs::{self, JobKey, JobView, Of, Step, Surroundings, build, kinds::JOB, slices},
         life::{self, Fate},
         preemption, queues, reasons,
         workload::WorkloadView,
@@ -99,7 +99,7 @@ impl Objects {
     /// Why a job's Workload cannot be made, if another one has its name: one whose owner and label somebody took away.
     pub fn name_taken(&self, key: &JobKey) -> Option<Note> {
         let job = self.jobs.get(key).filter(|_| self.workload_of(key).is_none())?;
-        let name = build::name("Job", "batch", &key.name, &job.uid);
+        let name = build::name(job.kind.kind, job.kind.group, &key.name, &job.uid);
         let other = WorkloadKey::new(Arc::clone(&key.namespace), name);
         let message = format!(
             "Workload {other} has the name that this Job's would get, and is not this Job's: delete it, or give it \
@@ -114,11 +114,20 @@ impl Objects {
         labels.is_some_and(|labels| self.settings.managed_namespaces.0.matches(labels))
     }
 
+    /// Whether jobs of the kind are managed that a Workload is for.
+    fn is_managed(&self, view: &WorkloadView) -> bool {
+        view.kind.is_none_or(|kind| self.settings.frameworks.0.contains(kind))
+    }
+
     /// A job's next step.
     pub fn next_step(&self, key: &JobKey, now: Timestamp) -> Step {
         let Some(job) = self.jobs.get(key).filter(|_| self.manages(&key.namespace)) else {
             return Step::Rest;
         };
+        if let Some(above) = self.queued_with(key, job) {
+            return self.next_step_with(key, job, above);
+        }
+        let job = &*self.whole(job);
         if job.elastic.is_some() {
             return slices::next(job, &self.all_of(key, job), self.surroundings(now));
         }
@@ -144,7 +153,7 @@ impl Objects {
         let Some(of) = self.of(key) else { return Step::Rest };
         let job = match &of.view.job {
             Some(uid) if self.job_of(key, uid).is_some() => return Step::Rest,
-            Some(uid) if of.view.is_kept() => uid,
+            Some(uid) if of.view.is_kept() && self.is_managed(of.view) => uid,
             // Nobody is left whom it could be kept for.
             None if of.view.deleting && of.view.owner.is_none() => return jobs::let_go(of),
             _ => {
@@ -163,7 +172,8 @@ impl Objects {
         };
         match (step, &of.view.owner) {
             (Step::Write(write, None), Some(name)) if !of.view.is(types::FINISHED) => {
-                Step::IfGone { job: batch::target(&key.namespace, name), uid: job.clone(), write }
+                let kind = of.view.kind.unwrap_or(&JOB);
+                Step::IfGone { job: kind.target(&key.namespace, name), uid: job.clone(), write }
             }
             (step, _) => step,
         }
@@ -217,7 +227,7 @@ impl Objects {
         let checks = queue.map(|queue| queue.checks_of(&admit.admission)).unwrap_or_default();
         Terms {
             checks: checks.into_iter().cloned().collect(),
-            reports_pods: self.settings.pods_ready.is_some() && view.job.is_some(),
+            reports_pods: self.settings.pods_ready.is_some() && view.job.is_some() && self.is_managed(view),
             granular: self.settings.granular_reasons,
         }
     }
@@ -301,7 +311,7 @@ impl Objects {
         self.workloads_of(key, &job.uid).filter_map(|key| self.of(key)).collect()
     }
 
-    fn of<'a>(&'a self, key: &'a WorkloadKey) -> Option<Of<'a>> {
+    pub(super) fn of<'a>(&'a self, key: &'a WorkloadKey) -> Option<Of<'a>> {
         Some(Of { key, view: self.workloads.get(key)?, workload: self.state.workload(key)? })
     }
 

@@ -1,0 +1,77 @@
+//! `AppWrapper` of CodeFlare: objects of any kind that are made together. What an admission adds to their pods is
+//! written beside them, and its controller merges it.
+
+use serde_json::Value;
+
+use super::{Active, Count, Ended, JobKind, Message, Place, Ready, Shown, Status, Wrapped, count, of_object};
+
+/// `AppWrapper`.
+pub static APP_WRAPPER: JobKind = JobKind {
+    framework: "workload.codeflare.dev/appwrapper",
+    group: "workload.codeflare.dev",
+    version: "v1beta2",
+    kind: "AppWrapper",
+    plural: "appwrappers",
+    suspend: "/spec/suspend",
+    pods: &[Place::Wrapped { list: "/spec/components", pods: wrapped, beside: "/podSetInfos" }],
+    completes: None,
+    priority_class: None,
+    unless: Shown::Never,
+    status: Some(Status {
+        active: Active::While(Shown::Condition("QuotaReserved")),
+        rests: Shown::Field(PHASE, &["Suspended"]),
+        ready: Ready::When(Shown::Condition("PodsReady")),
+        endings: &[
+            Ended {
+                when: Shown::Field(PHASE, &["Succeeded"]),
+                succeeded: true,
+                message: Message::Text("AppWrapper finished successfully"),
+            },
+            Ended {
+                // Until then it is still deleting what it made.
+                when: Shown::All(&[
+                    Shown::Field(PHASE, &["Failed"]),
+                    Shown::Not(&Shown::Condition("ResourcesDeployed")),
+                ]),
+                succeeded: false,
+                message: Message::Text("AppWrapper failed"),
+            },
+        ],
+        done: None,
+    }),
+};
+
+const PHASE: &str = "/status/phase";
+
+/// The objects that are no jobs by themselves: what holds their pod template, and how many pods they make of it.
+const OTHERS: [(&str, &str, &str, Count); 4] = [
+    ("v1", "Pod", "", &[]),
+    ("apps/v1", "Deployment", "/spec/template", &[&["/spec/replicas"]]),
+    ("apps/v1", "StatefulSet", "/spec/template", &[&["/spec/replicas"]]),
+    ("apps/v1", "ReplicaSet", "/spec/template", &[&["/spec/replicas"]]),
+];
+
+/// The pod sets of a component: those that it declares, or those that an object of its kind has.
+fn wrapped(component: &Value) -> Vec<Wrapped> {
+    let declared = component.pointer("/podSets").and_then(Value::as_array).filter(|list| !list.is_empty());
+    if let Some(declared) = declared {
+        return declared.iter().map(declaration).collect();
+    }
+    let Some(object) = component.pointer("/template") else { return vec![] };
+    let says = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (says("apiVersion"), says("kind"));
+    let job = of_object(api_version, kind).into_iter().flat_map(|kind| kind.pods);
+    let of_job = job.flat_map(|place| place.found(object));
+    let others = OTHERS.iter().filter(|(version, name, ..)| (*version, *name) == (api_version, kind));
+    let of_others =
+        others.map(|(_, _, at, pods)| Wrapped { template: (*at).to_owned(), count: count(object, pods) });
+    let within = |pods: Wrapped| Wrapped { template: format!("/template{}", pods.template), ..pods };
+    of_job.chain(of_others).map(within).collect()
+}
+
+/// A declared pod set. Its path, such as `template.spec.replicatedJobs[0].template`, starts at the component.
+fn declaration(declared: &Value) -> Wrapped {
+    let path = declared.pointer("/path").and_then(Value::as_str).unwrap_or_default();
+    let template = format!("/{}", path.replace('[', ".").replace(']', "").replace('.', "/"));
+    Wrapped { template, count: declared.pointer("/replicas").and_then(Value::as_i64).unwrap_or(1) }
+}

@@ -1,0 +1,114 @@
+//! A whole job, whatever its kind: what its Workload is made from, and what its templates are put back in.
+
+use std::borrow::Cow;
+
+use k8s_openapi::{
+    api::{batch::v1::Job, core::v1::PodTemplateSpec},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{ResourceExt, core::DynamicObject};
+use serde_json::Value;
+use whalezen_crds::kueue::v1beta2::Workload;
+
+use super::{JobKey, JobView, batch, described, kinds::JobKind, writes};
+use crate::write::Write;
+
+/// A job as the API server has it.
+#[derive(Clone, Debug)]
+pub enum AnyJob {
+    /// Kubernetes' own.
+    Batch(Box<Job>),
+    /// One of another kind.
+    Described(&'static JobKind, Box<DynamicObject>),
+}
+
+/// A job's pod sets, and what else a Workload is made from.
+#[derive(Clone, Debug)]
+pub struct Whole {
+    /// Its kind.
+    pub kind: &'static JobKind,
+    /// Its metadata.
+    pub metadata: ObjectMeta,
+    /// Its pod sets.
+    pub sets: Vec<Set>,
+    /// Whether it may grow and shrink while it runs.
+    pub elastic: bool,
+}
+
+/// Pods of one template.
+#[derive(Clone, Debug)]
+pub struct Set {
+    /// The name of the pod set.
+    pub name: String,
+    /// What the pods are made from, with what an admission added.
+    pub template: PodTemplateSpec,
+    /// How many.
+    pub count: i32,
+    /// How many are enough, if fewer are.
+    pub min_count: Option<i32>,
+    /// Where it is written what an admission adds.
+    pub at: At,
+}
+
+/// Where it is written what an admission adds to the pods of a set.
+#[derive(Clone, PartialEq, Debug)]
+pub enum At {
+    /// In the pod template at this path.
+    Template(Cow<'static, str>),
+    /// In a template that is not there yet: this one, at this path.
+    New(&'static str, Box<Value>),
+    /// In a list at this path, of which each pod set has an entry, in order.
+    Beside(String),
+}
+
+impl AnyJob {
+    /// Its key.
+    pub fn key(&self) -> JobKey {
+        let (kind, metadata) = self.identity();
+        JobKey {
+            kind: kind.kind,
+            namespace: metadata.namespace.as_deref().unwrap_or_default().into(),
+            name: metadata.name.as_deref().unwrap_or_default().into(),
+        }
+    }
+
+    /// Its kind and its metadata.
+    pub fn identity(&self) -> (&'static JobKind, &ObjectMeta) {
+        match self {
+            Self::Batch(job) => (&super::kinds::JOB, &job.metadata),
+            Self::Described(kind, job) => (kind, &job.metadata),
+        }
+    }
+
+    /// What is kept of it.
+    pub fn view(&self) -> JobView {
+        match self {
+            Self::Batch(job) => batch::view(job),
+            Self::Described(kind, job) => described::view(kind, job),
+        }
+    }
+
+    /// What its Workload is made from, or why none can be.
+    pub fn whole(&self) -> Result<Whole, String> {
+        match self {
+            Self::Batch(job) => Ok(batch::whole(job)),
+            Self::Described(kind, job) => Ok(Whole {
+                kind,
+                metadata: job.metadata.clone(),
+                sets: described::sets(kind, &job.name_any(), &job.data)?,
+                elastic: false,
+            }),
+        }
+    }
+
+    /// The patch that puts a job that rests back as its Workload remembers it, unless it has moved on and cannot be changed
+    /// now.
+    pub fn restore(&self, workload: &Workload) -> Option<Write> {
+        let JobView { at_rest: true, active: 0, .. } = self.view() else { return None };
+        let more = match self {
+            Self::Batch(job) => batch::size_as_asked(job, workload),
+            Self::Described(..) => vec![],
+        };
+        Some(writes::restore(&self.whole().ok()?, workload, more))
+    }
+}
