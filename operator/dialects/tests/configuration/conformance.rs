@@ -9,7 +9,7 @@ use whalezen_dialects::kueue::{
         gates::GATES,
         read,
     },
-    settings::{PodsReady, Requeuing},
+    settings::{Frameworks, PodsReady, Requeuing, Settings},
 };
 
 use super::go;
@@ -98,7 +98,10 @@ fn the_file_that_kueue_is_installed_with_is_accepted() {
     let text = go::source("config/components/manager/controller_manager_config.yaml");
     let read = read(&text, "whalezen-system").unwrap();
     let without = Configuration::without_file("whalezen-system");
-    assert_eq!(Configuration { warnings: vec![], ..read.clone() }, without);
+    let frameworks: Vec<_> = read.settings.frameworks.described().map(|kind| kind.kind).collect();
+    assert_eq!(frameworks, ["JobSet", "MPIJob", "RayCluster", "RayJob", "AppWrapper"]);
+    let settings = Settings { frameworks: Frameworks::default(), ..read.settings.clone() };
+    assert_eq!(Configuration { warnings: vec![], settings, ..read.clone() }, without);
     assert_eq!(without.metrics, Exposed::default());
     let warned = read.warnings.join("\n");
     for path in

@@ -185,6 +185,33 @@ fn pod_sets_have_kueues_names_order_and_counts() {
 }
 
 #[test]
+fn the_manifests_speak_of_every_kind() {
+    let manifests = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/kustomize");
+    let read = |path: &str| std::fs::read_to_string(manifests.join(path)).unwrap();
+    let words = |path: &str| {
+        let text = read(path);
+        let words = text.split(|c: char| !(c.is_alphanumeric() || "./-".contains(c)));
+        words.map(ToOwned::to_owned).collect::<Vec<_>>()
+    };
+    let configuration = words("base/operator/controller_manager_config.yaml");
+    for kind in kinds::ALL {
+        assert!(configuration.iter().any(|word| word == kind.framework), "{}", kind.framework);
+    }
+    for path in [
+        "base/rbac/operator-role.yaml",
+        "observe/rbac/observer-role.yaml",
+        "base/admission/suspend-queued-kinds.yaml",
+        "base/admission/validate-queued-kinds.yaml",
+    ] {
+        let words = words(path);
+        for kind in kinds::ALL.into_iter().filter(|kind| kind.status.is_some()) {
+            assert!(words.iter().any(|word| word == kind.plural), "{path} has no {}", kind.plural);
+            assert!(words.iter().any(|word| word == kind.group), "{path} has no {}", kind.group);
+        }
+    }
+}
+
+#[test]
 fn workloads_have_kueues_names() {
     // SHA-1 of kind, group, name and uid, one a line, as for Jobs.
     let name = |kind: &str, group| build::name(kind, group, "train", "uid-train");

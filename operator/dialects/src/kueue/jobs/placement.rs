@@ -177,19 +177,19 @@ impl Placement {
     /// The entry of a list beside the templates that adds it and these marks.
     pub fn entry(&self, mark: &Added) -> Value {
         let with = |more: &Entries, mark: &Entries| {
-            more.iter().chain(mark).map(|(key, value)| (key.clone(), json!(value))).collect::<Map<_, _>>()
+            more.iter().chain(mark).map(|(key, value)| (key.clone(), json!(value))).collect::<Value>()
         };
-        let mut entry = json!({
-            "labels": with(&self.labels, &mark.labels),
-            "annotations": with(&self.annotations, &mark.annotations),
-        });
+        let mut entry = Map::from_iter([
+            ("labels".to_owned(), with(&self.labels, &mark.labels)),
+            ("annotations".to_owned(), with(&self.annotations, &mark.annotations)),
+        ]);
         if !self.selector.is_empty() {
-            entry["nodeSelector"] = json!(self.selector);
+            entry.insert("nodeSelector".to_owned(), json!(self.selector));
         }
         if !self.tolerations.is_empty() {
-            entry["tolerations"] = json!(self.tolerations);
+            entry.insert("tolerations".to_owned(), json!(self.tolerations));
         }
-        entry
+        Value::Object(entry)
     }
 }
 

@@ -20,16 +20,19 @@ pub const MANAGED_LABELS: [&str; 4] =
 
 /// The patch that says of a job whether it is suspended, and nothing else.
 pub fn suspend(job: &JobView, suspended: bool) -> Write {
-    let says = job.kind.suspend.rsplit('/').filter(|key| !key.is_empty());
-    let mut body = says.fold(json!(suspended), |inner, key| json!({ key: inner }));
-    body["metadata"] = json!({ "resourceVersion": job.version.to_string() });
+    let keys = job.kind.suspend.rsplit('/').filter(|key| !key.is_empty());
+    let mut body = keys.fold(json!(suspended), |inner, key| json!({ key: inner }));
+    let metadata = json!({ "resourceVersion": job.version.to_string() });
+    if let Some(fields) = body.as_object_mut() {
+        fields.insert("metadata".to_owned(), metadata);
+    }
     Write { target: job.target.clone(), status: false, verb: Verb::Merge, body }
 }
 
 /// The patch that starts an admitted job, each of its pod sets with what its placement and the marks add, and with these
 /// other fields.
 pub fn start(job: &JobView, placements: &[Placement], marks: &[Added], size: Map<String, Value>) -> Write {
-    let mut operations = vec![seen_as(&job.version.to_string()), put(job.kind.suspend, json!(false))];
+    let mut operations = vec![seen_as(&job.version.to_string()), put(job.kind.suspend, false)];
     operations.extend(size.into_iter().map(|(field, value)| put(&format!("/spec/{field}"), value)));
     let mut lists = BTreeSet::new();
     for (index, (slot, placement)) in job.slots.iter().zip(placements).enumerate() {
@@ -106,8 +109,8 @@ fn put_back(path: &str, set: &Set, was: PodTemplateSpec) -> Vec<Value> {
 }
 
 /// The operation that puts a value in the place of what is there, if anything is.
-pub fn put(path: &str, value: Value) -> Value {
-    json!({ "op": "add", "path": path, "value": value })
+pub fn put(path: &str, value: impl Into<Value>) -> Value {
+    json!({ "op": "add", "path": path, "value": value.into() })
 }
 
 /// The operation by which a patch is refused as outdated if the object is not as it was seen any more.

@@ -1,4 +1,4 @@
-//! `AppWrapper` of CodeFlare: objects of any kind that are made together. What an admission adds to their pods is
+//! `AppWrapper` of `CodeFlare`: objects of any kind that are made together. What an admission adds to their pods is
 //! written beside them, and its controller merges it.
 
 use serde_json::Value;
