@@ -155,6 +155,11 @@ impl Ground {
         ground
     }
 
+    /// The same place once more, for a task of its own.
+    pub fn again(&self) -> Self {
+        Self { site: Arc::clone(&self.site), client: self.client.clone(), name: self.name.clone() }
+    }
+
     /// Makes the flavor and the queues.
     pub async fn queues(&self, gpus: u32) {
         self.apply(&flavor(&self.name)).await;
@@ -172,14 +177,15 @@ impl Ground {
             "Event" => ("events.k8s.io", "v1"),
             "PriorityClass" => ("scheduling.k8s.io", "v1"),
             "SchedulingPolicy" => ("scheduling.gen.io", "v1alpha1"),
+            "JobSet" => ("jobset.x-k8s.io", "v1alpha2"),
+            "PyTorchJob" | "JAXJob" => ("kubeflow.org", "v1"),
             "CustomResourceDefinition" => ("apiextensions.k8s.io", "v1"),
             _ => ("kueue.x-k8s.io", "v1beta2"),
         };
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         match kind {
-            "Job" | "CronJob" | "Pod" | "LimitRange" | "Event" | "LocalQueue" | "Workload" => {
-                Api::namespaced_with(self.client.clone(), &self.name, &resource)
-            }
+            "Job" | "CronJob" | "Pod" | "LimitRange" | "Event" | "LocalQueue" | "Workload" | "JobSet"
+            | "PyTorchJob" | "JAXJob" => Api::namespaced_with(self.client.clone(), &self.name, &resource),
             _ => Api::all_with(self.client.clone(), &resource),
         }
     }
@@ -291,7 +297,12 @@ impl Ground {
 
     /// The name of a Job's Workload, once it has one.
     pub async fn workload_of(&self, job: &str) -> String {
-        let job = self.get("Job", job).await.unwrap();
+        self.workload_of_kind("Job", job).await
+    }
+
+    /// The name of the Workload of a job of this kind, once it has one.
+    pub async fn workload_of_kind(&self, kind: &str, job: &str) -> String {
+        let job = self.get(kind, job).await.unwrap();
         let of_job = format!("kueue.x-k8s.io/job-uid={}", text(&job, "/metadata/uid"));
         let of_job = ListParams::default().labels(&of_job);
         let found = Mutex::new(String::new());

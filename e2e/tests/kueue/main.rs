@@ -13,9 +13,11 @@
 
 mod apart;
 mod bad_input;
+mod doubles;
 mod ground;
 mod jobs;
 mod journal;
+mod kinds;
 mod kubectl;
 mod leader;
 mod life;

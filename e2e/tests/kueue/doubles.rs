@@ -1,0 +1,140 @@
+//! Controllers of other projects, as far as they matter here: each does with its jobs what the real one does.
+
+use std::time::Duration;
+
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use tokio::{task::JoinHandle, time::sleep};
+
+use crate::ground::{Ground, is, text};
+
+/// A double that goes on until it is dropped.
+pub struct Double(JoinHandle<()>);
+
+impl Drop for Double {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The controller of `JobSets`: it makes a Job of each replica, suspends and resumes them with the whole, and sums up how
+/// they are.
+pub fn job_sets(ground: &Ground) -> Double {
+    let ground = ground.again();
+    Double(tokio::spawn(async move {
+        loop {
+            for set in all(&ground, "JobSet", &ListParams::default()).await {
+                reconcile_set(&ground, &set).await;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }))
+}
+
+/// The training operator: it says of a job that it runs unless that is suspended. Its pods are left out.
+pub fn training_jobs(ground: &Ground) -> Double {
+    let ground = ground.again();
+    Double(tokio::spawn(async move {
+        loop {
+            for job in all(&ground, "PyTorchJob", &ListParams::default()).await {
+                if !is(&job, "Succeeded") && !is(&job, "Failed") {
+                    reconcile_training(&ground, &job).await;
+                }
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }))
+}
+
+async fn all(ground: &Ground, kind: &str, which: &ListParams) -> Vec<Value> {
+    let found = ground.api(kind).list(which).await;
+    found.iter().flat_map(|list| &list.items).map(|object| serde_json::to_value(object).unwrap()).collect()
+}
+
+/// Says how a job is, if that is news. The job may be gone.
+async fn say(ground: &Ground, kind: &str, job: &Value, status: Value) {
+    if job["status"] != status {
+        let patch = Patch::Merge(json!({ "status": status }));
+        let name = text(job, "/metadata/name");
+        let _ = ground.api(kind).patch_status(name, &PatchParams::default(), &patch).await;
+    }
+}
+
+fn condition(type_: &str, holds: bool) -> Value {
+    json!({ "type": type_, "status": if holds { "True" } else { "False" }, "message": format!("{type_} it is") })
+}
+
+async fn reconcile_training(ground: &Ground, job: &Value) {
+    let suspended = job["spec"]["runPolicy"]["suspend"] == true;
+    let roles = job["spec"]["pytorchReplicaSpecs"].as_object().unwrap();
+    let active = |spec: &Value| if suspended { json!(0) } else { spec["replicas"].clone() };
+    let replicas: Value =
+        roles.iter().map(|(role, spec)| (role.clone(), json!({ "active": active(spec) }))).collect();
+    let conditions = [condition("Running", !suspended), condition("Suspended", suspended)];
+    say(ground, "PyTorchJob", job, json!({ "conditions": conditions, "replicaStatuses": replicas })).await;
+}
+
+async fn reconcile_set(ground: &Ground, set: &Value) {
+    let name = text(set, "/metadata/name");
+    let suspended = set["spec"]["suspend"] == true;
+    let of_set = ListParams::default().labels(&format!("jobset.sigs.k8s.io/jobset-name={name}"));
+    let jobs = all(ground, "Job", &of_set).await;
+    let mut parts = vec![];
+    let mut complete = true;
+    for part in set["spec"]["replicatedJobs"].as_array().unwrap() {
+        let part_name = text(part, "/name");
+        let (mut ready, mut active, mut succeeded) = (0, 0, 0);
+        for index in 0..part["replicas"].as_u64().unwrap() {
+            let job_name = format!("{name}-{part_name}-{index}");
+            let Some(job) = jobs.iter().find(|job| text(job, "/metadata/name") == job_name) else {
+                make(ground, set, part, &job_name).await;
+                continue;
+            };
+            follow(ground, job, part, suspended).await;
+            let count = |of: &str| job["status"][of].as_u64().unwrap_or_default();
+            ready += u64::from(count("ready") > 0 && count("ready") == count("active"));
+            active += u64::from(count("active") > 0);
+            succeeded += u64::from(is(job, "Complete"));
+        }
+        complete &= succeeded == part["replicas"].as_u64().unwrap();
+        parts.push(json!({ "name": part_name, "ready": ready, "active": active, "succeeded": succeeded }));
+    }
+    let conditions = [condition("Suspended", suspended), condition("Completed", complete)];
+    say(ground, "JobSet", set, json!({ "conditions": conditions, "replicatedJobsStatus": parts })).await;
+}
+
+/// Makes the Job of a replica.
+async fn make(ground: &Ground, set: &Value, part: &Value, name: &str) {
+    let mut labels = part["template"]["metadata"]["labels"].clone();
+    labels["jobset.sigs.k8s.io/jobset-name"] = set["metadata"]["name"].clone();
+    let mut spec = part["template"]["spec"].clone();
+    spec["suspend"] = json!(set["spec"]["suspend"] == true);
+    let owner = json!({
+        "apiVersion": set["apiVersion"], "kind": "JobSet", "controller": true, "blockOwnerDeletion": true,
+        "name": set["metadata"]["name"], "uid": set["metadata"]["uid"],
+    });
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": { "name": name, "labels": labels, "ownerReferences": [owner] }, "spec": spec,
+    });
+    let _ = ground.api("Job").create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await;
+}
+
+/// Suspends or resumes the Job of a replica; one that is resumed gets what was added to its template.
+async fn follow(ground: &Ground, job: &Value, part: &Value, suspended: bool) {
+    let is_suspended = job["spec"]["suspend"] == true;
+    let ended = is(job, "Complete") || is(job, "Failed");
+    if is_suspended == suspended || ended || (!suspended && !is(job, "Suspended")) {
+        return;
+    }
+    let template = &part["template"]["spec"]["template"];
+    let metadata = json!({ "labels": template["metadata"]["labels"], "annotations": template["metadata"]["annotations"] });
+    let pod = json!({ "nodeSelector": template["spec"]["nodeSelector"], "tolerations": template["spec"]["tolerations"] });
+    let spec = if suspended {
+        json!({ "suspend": true })
+    } else {
+        json!({ "suspend": false, "template": { "metadata": metadata, "spec": pod } })
+    };
+    let patch = Patch::Merge(json!({ "spec": spec }));
+    let _ = ground.api("Job").patch(text(job, "/metadata/name"), &PatchParams::default(), &patch).await;
+}
