@@ -158,7 +158,8 @@ impl Sender {
                 // The watch is late and will tell.
                 Ok(there) if there.identity().1.uid.as_ref() == Some(&uid) => Ok(Answer::Other),
                 Ok(_) => self.write(*write).await,
-                Err(Error::Api(status)) if status.is_not_found() => self.write(*write).await,
+                // By the code: where the whole kind is gone, there is no reason with it.
+                Err(Error::Api(status)) if status.code == 404 => self.write(*write).await,
                 Err(problem) => Err(problem),
             },
             Order::RestoreJob { job, workload } => {

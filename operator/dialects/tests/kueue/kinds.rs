@@ -200,6 +200,8 @@ fn the_manifests_speak_of_every_kind() {
     for path in [
         "base/rbac/operator-role.yaml",
         "observe/rbac/observer-role.yaml",
+        "base/rbac/people-roles.yaml",
+        "base/admission/default-queue.yaml",
         "base/admission/suspend-queued-kinds.yaml",
         "base/admission/validate-queued-kinds.yaml",
     ] {
