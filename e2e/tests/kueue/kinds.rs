@@ -1,6 +1,6 @@
 //! Jobs of other projects' kinds, whose definitions come while the operator runs.
 
-use kube::api::ListParams;
+use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use whalezen_e2e::DURATION_ANNOTATION;
@@ -8,7 +8,7 @@ use whalezen_e2e::DURATION_ANNOTATION;
 use crate::{
     doubles,
     ground::{Ground, QUEUE, condition, is, text},
-    objects::{A100, GPU, PRODUCT, job, workload_priority_class},
+    objects::{A100, GPU, PRODUCT, job, local_queue, workload_priority_class},
 };
 
 /// One definition is made at a time: two tests may want the same.
@@ -211,4 +211,51 @@ async fn a_kind_that_goes_takes_its_jobs_along_and_may_come_back() {
         ground.create(job(&format!("meanwhile-{name}"), 1, 3, Some("100ms"))).await;
         ground.finished(&format!("meanwhile-{name}"), "Succeeded").await;
     }
+}
+
+#[tokio::test]
+async fn where_there_is_a_local_queue_named_default_jobs_of_any_kind_go_there() {
+    let ground = Ground::new("all-defaulted", 4).await;
+    define(&ground, "jobset").await;
+    define(&ground, "pytorchjob").await;
+    ground.apply(&local_queue("all-defaulted", "default", "all-defaulted")).await;
+    let bare = json!({
+        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": { "name": "unnamed" },
+        "spec": { "pytorchReplicaSpecs": { "Master": { "replicas": 1, "template": template(None) } } },
+    });
+    let mut set = job_set("unnamed", None);
+    set["metadata"]["labels"] = json!({});
+    for (job, suspend) in [(bare, "/spec/runPolicy/suspend"), (set, "/spec/suspend")] {
+        let kind = text(&job, "/kind").to_owned();
+        ground
+            .until("the API server's notice of the LocalQueue", async || {
+                let made = ground.create(job.clone()).await;
+                let defaulted = made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "default";
+                if defaulted {
+                    assert_eq!(made.pointer(suspend), Some(&json!(true)));
+                } else {
+                    ground.delete(&kind, "unnamed").await;
+                    ground.gone(&kind, "unnamed").await;
+                }
+                defaulted
+            })
+            .await;
+        let name = ground.workload_of_kind(&kind, "unnamed").await;
+        let workload = ground.get("Workload", &name).await.unwrap();
+        assert_eq!(workload["spec"]["queueName"], "default");
+    }
+}
+
+#[tokio::test]
+async fn a_patch_made_of_what_was_seen_before_a_change_is_a_conflict() {
+    let ground = Ground::new("outdated", 1).await;
+    let seen = ground.create(job("changed", 1, 1, None)).await;
+    ground.patch("Job", "changed", json!({ "metadata": { "annotations": { "a": "b" } } })).await;
+    let patch = json!([
+        { "op": "replace", "path": "/metadata/resourceVersion", "value": seen["metadata"]["resourceVersion"] },
+        { "op": "add", "path": "/metadata/annotations", "value": { "a": "c" } },
+    ]);
+    let patch: Patch<()> = Patch::Json(serde_json::from_value(patch).unwrap());
+    let answer = ground.api("Job").patch("changed", &PatchParams::default(), &patch).await;
+    assert!(matches!(answer, Err(kube::Error::Api(status)) if status.code == 409));
 }

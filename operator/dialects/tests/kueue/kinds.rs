@@ -1,10 +1,10 @@
 //! Jobs of every kind: what is read of each, and what is written to it.
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
-use whalezen_core::name::WorkloadKey;
 use whalezen_dialects::{
     kueue::{
-        jobs::{JobKey, JobView, Step, build, kinds},
+        jobs::{JobKey, Step, build, kinds},
         objects::Objects,
         settings::{Frameworks, Settings},
     },
@@ -12,87 +12,14 @@ use whalezen_dialects::{
 };
 
 use crate::{
-    object::{Object, QUEUE_NAME, cluster_queue, flavor, group, job, local_queue, namespace, put},
+    object::{Object, cluster_queue, flavor, group, local_queue, namespace, put},
+    reading::{apply, changes, see_if_readable},
+    samples::{described, of, template, view},
     seen::{NOW, admitted, see, word},
 };
 
-/// A template of pods with one GPU each.
-fn template() -> Value {
-    let container =
-        json!({ "name": "main", "image": "i", "resources": { "requests": { "nvidia.com/gpu": "1" } } });
-    json!({ "spec": { "containers": [container] } })
-}
-
-/// The spec of a small job of each kind, suspended.
-fn spec(kind: &str) -> Value {
-    let role = |replicas: u32| json!({ "replicas": replicas, "template": template() });
-    let roles = |field: &str, roles: Value| json!({ "runPolicy": { "suspend": true }, field: roles });
-    let ray = json!({
-        "headGroupSpec": { "template": template() },
-        "workerGroupSpecs": [{ "groupName": "Small", "replicas": 2, "numOfHosts": 2, "template": template() }],
-    });
-    match kind {
-        "JobSet" => json!({ "suspend": true, "replicatedJobs": [
-            { "name": "driver", "replicas": 1, "template": { "spec": { "template": template() } } },
-            { "name": "workers", "replicas": 2, "template": {
-                "spec": { "parallelism": 4, "completions": 3, "template": template() },
-            } },
-        ] }),
-        "PyTorchJob" => {
-            roles("pytorchReplicaSpecs", json!({ "Worker": role(3), "Master": { "template": template() } }))
-        }
-        "TFJob" => roles(
-            "tfReplicaSpecs",
-            json!({
-                "Worker": role(2), "PS": role(1), "Chief": role(1), "Evaluator": role(1),
-            }),
-        ),
-        "XGBoostJob" => roles("xgbReplicaSpecs", json!({ "Master": role(1), "Worker": role(2) })),
-        "PaddleJob" => roles("paddleReplicaSpecs", json!({ "Worker": role(2) })),
-        "JAXJob" => roles("jaxReplicaSpecs", json!({ "Worker": role(2) })),
-        "MPIJob" => roles("mpiReplicaSpecs", json!({ "Worker": role(2), "Launcher": role(1) })),
-        "RayJob" => json!({ "suspend": true, "rayClusterSpec": ray }),
-        "RayCluster" => {
-            let mut spec = ray;
-            put(&mut spec, "/suspend", json!(true));
-            spec
-        }
-        "AppWrapper" => json!({ "suspend": true, "components": [
-            { "template": { "apiVersion": "v1", "kind": "Pod", "spec": template()["spec"] } },
-            { "template": { "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": spec("JobSet") } },
-            {
-                "podSets": [{ "replicas": 5, "path": "template.spec.parts[1].template" }],
-                "template": { "apiVersion": "x/v1", "kind": "X", "spec": { "parts": [{}, { "template": template() }] } },
-            },
-        ] }),
-        other => panic!("{other}"),
-    }
-}
-
-/// Job `train` of this kind.
-fn of(kind: &str) -> Object {
-    let known = kinds::find(kind).unwrap();
-    Object(json!({
-        "apiVersion": known.api_version(),
-        "kind": kind,
-        "metadata": {
-            "name": "train", "namespace": "ns", "uid": "uid-train", "resourceVersion": "1",
-            "creationTimestamp": "2026-01-01T00:00:00Z", "labels": { QUEUE_NAME: "lq" },
-        },
-        "spec": spec(kind),
-    }))
-}
-
-fn described() -> impl Iterator<Item = &'static str> {
-    kinds::ALL.into_iter().filter(|kind| kind.status.is_some()).map(|kind| kind.kind)
-}
-
-fn view(object: &Object) -> JobView {
-    object.job().view()
-}
-
 /// An operator that manages all kinds, with 64 GPUs of flavor `a100`.
-fn operator<const N: usize>(more: [Object; N]) -> Objects {
+pub fn operator<const N: usize>(more: [Object; N]) -> Objects {
     let frameworks = Frameworks(kinds::ALL.into_iter().collect());
     let mut objects = Objects::new(Settings { frameworks, ..Settings::default() });
     let quotas = [("nvidia.com/gpu", "64"), ("cpu", "64"), ("memory", "64Gi")];
@@ -107,35 +34,38 @@ fn operator<const N: usize>(more: [Object; N]) -> Objects {
     objects
 }
 
-fn key(kind: &'static str, name: &str) -> JobKey {
+/// The key of a job in `ns`.
+pub fn key(kind: &'static str, name: &str) -> JobKey {
     JobKey { kind, namespace: "ns".into(), name: name.into() }
 }
 
 /// The Workload of a job, as the API server has it once it was made.
-fn workload_of(job: &Object) -> Object {
+pub fn workload_of(job: &Object) -> Object {
     let made = build::workload(&job.whole(), (None, 0));
     Object(serde_json::to_value(made).unwrap()).uid("uid-w").version(1)
 }
 
 /// A job's Workload once it has got its quota.
-fn admitted_workload(kind: &'static str, job: &Object) -> Object {
+pub fn admitted_workload(kind: &'static str, job: &Object) -> Object {
     let mut objects = operator([job.clone(), workload_of(job)]);
     assert_eq!(word(&objects.next_step(&key(kind, "train"), NOW)), "rest");
     let (write, _) = admitted(&mut objects);
     workload_of(job).version(2).put("/status", write.body["status"].clone())
 }
 
-fn next(kind: &'static str, objects: &Objects) -> Step {
+/// The next step of job `train`.
+pub fn next(kind: &'static str, objects: &Objects) -> Step {
     objects.next_step(&key(kind, "train"), NOW)
 }
 
-fn write(step: Step) -> Write {
+/// The write of a step that is one.
+pub fn write(step: Step) -> Write {
     let Step::Write(write, _) = step else { panic!("{step:?}") };
     *write
 }
 
 /// A job after a patch.
-fn patched(object: &Object, write: &Write) -> Object {
+pub fn patched(object: &Object, write: &Write) -> Object {
     let mut value = object.0.clone();
     for operation in write.body.as_array().unwrap() {
         let path = operation["path"].as_str().unwrap();
@@ -272,7 +202,7 @@ fn a_job_of_any_kind_is_queued_started_whole_on_its_flavors_nodes_and_put_back_a
 }
 
 /// As a kind's controller shows that it has taken notice of a suspension.
-fn at_rest(kind: &str, job: Object) -> Object {
+pub fn at_rest(kind: &str, job: Object) -> Object {
     match kind {
         "RayJob" => job.put("/status/jobDeploymentStatus", json!("Suspended")),
         "RayCluster" => job.put("/status/state", json!("suspended")),
@@ -481,74 +411,31 @@ fn a_job_that_describes_no_pods_is_told_so_and_has_no_workload() {
     }
 }
 
-/// A Job that a `JobSet` made for one of its parts.
-fn part(of: &str) -> Object {
-    let owner = json!([{
-        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "uid": of, "controller": true,
-    }]);
-    job("part").put("/metadata/ownerReferences", owner)
-}
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-#[test]
-fn what_a_queued_job_made_is_not_queued_again_and_runs_when_the_whole_may() {
-    let set = of("JobSet");
-    let step = |objects: &Objects| objects.next_step(&key("Job", "part"), NOW);
-    assert_eq!(word(&step(&operator([set.clone(), part("uid-train")]))), "rest");
-    assert_eq!(
-        word(&step(&operator([part("uid-train"), set.clone()]))),
-        "rest",
-        "in whatever order they are seen"
-    );
-    let running = part("uid-train").running(1);
-    assert_eq!(word(&step(&operator([set.clone(), running.clone()]))), "suspend");
-    let workload = admitted_workload("JobSet", &set);
-    assert_eq!(word(&step(&operator([set.clone(), running.clone(), workload]))), "rest");
-
-    assert_eq!(
-        word(&step(&operator([set.clone(), part("uid-of-another")]))),
-        "create",
-        "by an owner that is not there"
-    );
-    let unqueued = set.clone().label(QUEUE_NAME, "");
-    assert_eq!(word(&step(&operator([unqueued, part("uid-train")]))), "create", "by one that is in no queue");
-    let elsewhere = set.clone().put("/metadata/namespace", json!("other"));
-    assert_eq!(
-        word(&step(&operator([elsewhere, part("uid-train")]))),
-        "create",
-        "by one in another namespace"
-    );
-
-    let own = workload_of(&part("uid-train"));
-    assert_eq!(
-        word(&step(&operator([set, part("uid-train"), own]))),
-        "delete",
-        "a Workload that it has already"
-    );
-}
-
-#[test]
-fn a_job_holds_its_quota_as_long_as_anything_that_it_made_runs() {
-    let job = of("JobSet");
-    let workload = admitted_workload("JobSet", &job);
-    let started =
-        patched(&job, &write(next("JobSet", &operator([job.clone(), workload.clone()])))).version(2);
-    let evicted = workload.condition("Evicted", true, "Preempted", "").version(3);
-    let stopped = at_rest("JobSet", started.put("/spec/suspend", json!(true))).version(3);
-    let pods = |pods: i32| part("uid-train").put("/status/terminating", json!(pods));
-    assert_eq!(word(&next("JobSet", &operator([stopped.clone(), evicted.clone(), pods(1)]))), "rest");
-    assert_eq!(word(&next("JobSet", &operator([stopped, evicted, pods(0)]))), "restore");
-}
-
-#[test]
-fn workloads_of_kinds_that_are_not_managed_are_left_to_whoever_made_them() {
-    let workload = workload_of(&of("JobSet"));
-    let key = WorkloadKey::new("ns", workload.0["metadata"]["name"].as_str().unwrap());
-    let orphan = |frameworks| {
-        let mut objects = Objects::new(Settings { frameworks, ..Settings::default() });
-        see(&mut objects, &namespace("ns"));
-        see(&mut objects, &workload);
-        word(&objects.next_orphan_step(&key, NOW))
-    };
-    assert_eq!(orphan(Frameworks::default()), "rest");
-    assert_eq!(orphan(Frameworks(kinds::ALL.into_iter().collect())), "if gone: finish");
+    #[test]
+    fn whatever_is_written_to_jobs_of_other_kinds_nothing_panics(
+        index in 0..described().count(),
+        suspended in any::<bool>(),
+        changes in changes(),
+    ) {
+        let kind = described().nth(index).unwrap();
+        let known = kinds::find(kind).unwrap();
+        let job = of(kind).put(known.suspend, json!(suspended));
+        let workload = admitted_workload(kind, &of(kind));
+        let mut changed = job.0;
+        for (path, change) in &changes {
+            apply(&mut changed, path, change);
+        }
+        put(&mut changed, "/kind", json!(kind));
+        let mut objects = operator([workload.clone()]);
+        see_if_readable(&mut objects, changed.clone());
+        for due in objects.take_due().jobs {
+            objects.next_step(&due, NOW);
+        }
+        if serde_json::from_value::<kube::core::DynamicObject>(changed.clone()).is_ok() {
+            Object(changed).job().restore(&workload.read());
+        }
+    }
 }

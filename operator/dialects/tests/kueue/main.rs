@@ -7,6 +7,8 @@ mod elastic;
 #[cfg(test)]
 mod events;
 #[cfg(test)]
+mod families;
+#[cfg(test)]
 mod fate;
 #[cfg(test)]
 mod golden;
@@ -22,6 +24,8 @@ mod object;
 mod preempting;
 #[cfg(test)]
 mod reading;
+#[cfg(test)]
+mod samples;
 #[cfg(test)]
 mod seen;
 #[cfg(test)]

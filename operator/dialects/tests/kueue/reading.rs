@@ -345,7 +345,7 @@ fn numbers() -> impl Strategy<Value = Value> {
 }
 
 /// Changes to an object: at every step another key or index of what is there.
-fn changes() -> impl Strategy<Value = Vec<(Vec<usize>, Change)>> {
+pub fn changes() -> impl Strategy<Value = Vec<(Vec<usize>, Change)>> {
     let change = prop_oneof![
         3 => texts().prop_map(Change::Put),
         2 => numbers().prop_map(Change::Put),
@@ -359,14 +359,16 @@ fn changes() -> impl Strategy<Value = Vec<(Vec<usize>, Change)>> {
     prop::collection::vec((prop::collection::vec(0..16_usize, 1..9), change), 0..8)
 }
 
+/// A change at one place.
 #[derive(Clone, Debug)]
-enum Change {
+pub enum Change {
     Put(Value),
     Remove,
     Double,
 }
 
-fn apply(object: &mut Value, path: &[usize], change: &Change) {
+/// Makes a change at the end of a path.
+pub fn apply(object: &mut Value, path: &[usize], change: &Change) {
     let Some((step, rest)) = path.split_first() else { return };
     let last = rest.is_empty();
     match object {
@@ -441,7 +443,7 @@ fn full() -> Vec<Object> {
 }
 
 /// Has it seen if it can be read as its kind.
-fn see_if_readable(objects: &mut Objects, object: Value) {
+pub fn see_if_readable(objects: &mut Objects, object: Value) {
     fn read<T: serde::de::DeserializeOwned>(object: Value) -> Option<T> {
         serde_json::from_value(object).ok()
     }

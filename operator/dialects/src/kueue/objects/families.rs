@@ -83,6 +83,9 @@ impl Objects {
         let mut found: Vec<(&JobKey, &JobView)> = Vec::new();
         let mut makers = vec![uid];
         for _ in 0..DEPTH {
+            if makers.is_empty() {
+                break;
+            }
             let made = makers.iter().filter_map(|uid| self.families.made.get(*uid)).flatten();
             let made: Vec<_> = made.filter_map(|key| Some((key, self.jobs.get(key)?))).collect();
             makers = made.iter().map(|(_, job)| job.uid.as_str()).collect();
