@@ -14,6 +14,7 @@
 //! | [`life`] | what befalls a Workload, whatever job it stands for |
 //! | [`milestones`] | what happened to a Workload between two looks at it |
 //! | [`jobs`] | the life of a job under a queue |
+//! | [`provisioning`] | the admission checks that the cluster autoscaler answers |
 //! | [`settings`] | what an administrator decides for the whole cluster |
 //! | [`objects`] | everything seen of all of these, and what is to be done next |
 
@@ -27,6 +28,7 @@ pub mod objects;
 mod owned;
 pub mod pods;
 mod preemption;
+pub mod provisioning;
 pub mod queues;
 pub mod quota;
 pub mod reasons;

@@ -7,6 +7,7 @@ mod families;
 mod kept;
 mod measured;
 mod next;
+mod provisioning;
 mod shared;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,7 @@ use super::{
     jobs::{AnyJob, JobKey, JobView, Priorities},
     milestones::Milestone,
     pods::Pods,
+    provisioning::known::Known,
     queues::QueueView,
     quota, reasons,
     resources::{Counted, Rules},
@@ -68,6 +70,8 @@ pub struct Objects {
     due: Due,
     local_queue_labels: BTreeMap<LocalQueueKey, Labels>,
     milestones: Vec<Milestone>,
+    /// What is known of checks that the cluster autoscaler answers.
+    provisioning: Known,
 }
 
 /// Whose next step may have changed.
@@ -81,6 +85,10 @@ pub struct Due {
     pub queues: BTreeSet<ClusterQueueName>,
     /// Flavors, for their finalizer.
     pub flavors: BTreeSet<FlavorName>,
+    /// Checks that the cluster autoscaler answers, for their status.
+    pub checks: BTreeSet<String>,
+    /// Workloads with such checks.
+    pub provisioning: BTreeSet<WorkloadKey>,
 }
 
 impl Objects {
@@ -186,11 +194,6 @@ impl Objects {
         self.local_queue_labels.remove(key);
         self.state.delete_local_queue(key);
         self.workloads_due(|workload| workload.queue == *key);
-    }
-
-    /// An `AdmissionCheck` was seen.
-    pub fn apply_check(&mut self, object: &kueue::AdmissionCheck) {
-        self.state.apply_check(quota::check(object));
     }
 
     /// A namespace was seen.
@@ -413,6 +416,9 @@ impl Objects {
 
     fn note_workload(&mut self, key: &WorkloadKey, mut view: WorkloadView) {
         view.forget_what_is_over();
+        if self.provisioning.concerns(&view) {
+            self.provisioning_due(key);
+        }
         let job = view.job.clone();
         let old = self.workloads.insert(key.clone(), view);
         let old_job = old.and_then(|old| old.job);

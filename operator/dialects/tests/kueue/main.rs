@@ -23,6 +23,8 @@ mod object;
 #[cfg(test)]
 mod preempting;
 #[cfg(test)]
+mod provisioning;
+#[cfg(test)]
 mod reading;
 #[cfg(test)]
 mod samples;

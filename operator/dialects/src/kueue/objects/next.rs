@@ -41,6 +41,7 @@ impl Objects {
         self.due.orphans.extend(orphans.collect::<Vec<_>>());
         self.due.queues.extend(self.kept_queues.keys().cloned());
         self.due.flavors.extend(self.flavors.keys().cloned());
+        self.all_checks_due();
     }
 
     /// Makes a job's next step due.
