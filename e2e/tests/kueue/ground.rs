@@ -172,20 +172,31 @@ impl Ground {
     pub fn api(&self, kind: &str) -> Api<DynamicObject> {
         let (group, version) = match kind {
             "Job" | "CronJob" => ("batch", "v1"),
-            "Pod" | "Namespace" | "LimitRange" => ("", "v1"),
+            "Pod" | "PodTemplate" | "Namespace" | "LimitRange" => ("", "v1"),
             "RuntimeClass" => ("node.k8s.io", "v1"),
             "Event" => ("events.k8s.io", "v1"),
             "PriorityClass" => ("scheduling.k8s.io", "v1"),
             "SchedulingPolicy" => ("scheduling.gen.io", "v1alpha1"),
             "JobSet" => ("jobset.x-k8s.io", "v1alpha2"),
             "PyTorchJob" | "JAXJob" => ("kubeflow.org", "v1"),
+            "ProvisioningRequest" => ("autoscaling.x-k8s.io", "v1"),
             "CustomResourceDefinition" => ("apiextensions.k8s.io", "v1"),
             _ => ("kueue.x-k8s.io", "v1beta2"),
         };
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         match kind {
-            "Job" | "CronJob" | "Pod" | "LimitRange" | "Event" | "LocalQueue" | "Workload" | "JobSet"
-            | "PyTorchJob" | "JAXJob" => Api::namespaced_with(self.client.clone(), &self.name, &resource),
+            "Job"
+            | "CronJob"
+            | "Pod"
+            | "LimitRange"
+            | "Event"
+            | "LocalQueue"
+            | "Workload"
+            | "JobSet"
+            | "PyTorchJob"
+            | "JAXJob"
+            | "PodTemplate"
+            | "ProvisioningRequest" => Api::namespaced_with(self.client.clone(), &self.name, &resource),
             _ => Api::all_with(self.client.clone(), &resource),
         }
     }

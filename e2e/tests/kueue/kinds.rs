@@ -15,7 +15,7 @@ use crate::{
 static DEFINING: Mutex<()> = Mutex::const_new(());
 
 /// Installs the definition of a kind.
-async fn define(ground: &Ground, kind: &str) {
+pub async fn define(ground: &Ground, kind: &str) {
     let _turn = DEFINING.lock().await;
     let file = format!("{}/tests/kueue/crds/{kind}.yaml", env!("CARGO_MANIFEST_DIR"));
     ground.kubectl(&["apply", "--filename", &file]).await;

@@ -24,6 +24,7 @@ mod life;
 mod objects;
 mod policies;
 mod preemption;
+mod provisioning;
 mod queues;
 mod serving;
 mod shares;

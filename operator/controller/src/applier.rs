@@ -61,6 +61,10 @@ pub enum Task {
     CohortStatus(CohortName),
     /// A policy's status.
     PolicyStatus(String),
+    /// The status of a check that is answered here.
+    CheckStatus(String),
+    /// The next step for a workload's checks that the cluster autoscaler answers.
+    Provisioning(WorkloadKey),
     /// A workload is told why it waits.
     Report(WorkloadKey),
 }
@@ -69,10 +73,16 @@ impl Task {
     /// Work first, then what people look at, then what has time.
     fn urgency(&self) -> usize {
         match self {
-            Self::Admit(_) | Self::Look(_) | Self::Evict(_) | Self::Job(_) | Self::Orphan(_) => 0,
+            Self::Admit(_)
+            | Self::Look(_)
+            | Self::Evict(_)
+            | Self::Job(_)
+            | Self::Orphan(_)
+            | Self::Provisioning(_) => 0,
             Self::QueueStatus(_)
             | Self::LocalQueueStatus(_)
             | Self::CohortStatus(_)
+            | Self::CheckStatus(_)
             | Self::PolicyStatus(_) => 1,
             Self::Report(_) | Self::QueueFinalizer(_) | Self::FlavorFinalizer(_) => 2,
         }

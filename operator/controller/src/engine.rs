@@ -6,6 +6,7 @@
 
 mod answers;
 mod looking_on;
+mod provisioning;
 mod record;
 mod steps;
 
@@ -122,7 +123,7 @@ impl Engine {
     ) -> Self {
         let Configuration { settings, rate, metrics: exposed, .. } = configuration;
         let limiter = Limiter::new(rate.qps.unwrap_or(u32::MAX), rate.burst, Instant::now());
-        let kinds = Kind::all(&settings.frameworks);
+        let kinds = Kind::all(&settings.frameworks, beside.observer.is_some());
         let (applier, done) = Applier::new(client.clone(), Arc::clone(&metrics), leadership.clone(), limiter);
         Self {
             policies: Policies::default(),
@@ -256,7 +257,7 @@ impl Engine {
             }
             Seen::Gone { kind: Kind::Workload, namespace, name } => {
                 let key = WorkloadKey::new(namespace.as_str(), name.as_str());
-                let tasks = [Task::Admit, Task::Look, Task::Evict, Task::Report];
+                let tasks = [Task::Admit, Task::Look, Task::Evict, Task::Report, Task::Provisioning];
                 for task in tasks.map(|task| task(key.clone())) {
                     self.retries.settled(&task);
                 }
@@ -272,7 +273,7 @@ impl Engine {
 
     /// Notes when all of a kind has been seen.
     fn synced(&mut self, event: &Seen) {
-        if let Seen::Synced(kind, round) = event
+        if let Seen::Synced { kind, round, .. } = event
             && *round == self.round
         {
             self.unsynced.remove(kind);

@@ -16,27 +16,49 @@ use crate::watch::{Kind, Object, Seen};
 pub fn take_in(objects: &mut Objects, policies: &mut Policies, event: Seen) -> Option<Note> {
     match event {
         Seen::Object(Object::SchedulingPolicy(object)) => policies.apply(&object),
+        Seen::Object(Object::ProvisioningRequest(object)) => {
+            let problem = objects.apply_provisioning_request(&object).err()?;
+            let namespace = object.metadata.namespace.clone().unwrap_or_default();
+            let name = object.metadata.name.clone().unwrap_or_default();
+            return Some(unreadable(
+                Kind::ProvisioningRequest,
+                &namespace,
+                &name,
+                object.metadata.uid,
+                &problem,
+            ));
+        }
         Seen::Object(object) => apply(objects, object),
         Seen::Gone { kind: Kind::SchedulingPolicy, name, .. } => policies.delete(&name),
         Seen::Gone { kind, namespace, name } => delete(objects, kind, &namespace, &name),
         Seen::Unreadable { kind, metadata, problem } => {
             tracing::warn!(?kind, name = metadata.name, "unreadable: {problem}");
-            let message = format!("cannot be read: {problem}");
             match kind {
-                Kind::ClusterQueue => objects.apply_unreadable_queue(&metadata, &message),
-                Kind::Workload => objects.apply_unreadable_workload(&metadata, &message),
+                Kind::ClusterQueue => objects.apply_unreadable_queue(&metadata, &cannot_be_read(&problem)),
+                Kind::Workload => objects.apply_unreadable_workload(&metadata, &cannot_be_read(&problem)),
                 _ => {
                     let namespace = metadata.namespace.unwrap_or_default();
                     let name = metadata.name.unwrap_or_default();
                     delete(objects, kind, &namespace, &name);
-                    let (about, uid) = (kind.target(&namespace, &name), metadata.uid.unwrap_or_default());
-                    return Some(Note { about, uid, warning: true, reason: "Unreadable".into(), message });
+                    return Some(unreadable(kind, &namespace, &name, metadata.uid, &problem));
                 }
             }
         }
-        Seen::Synced(..) => {}
+        Seen::Synced { kind: Kind::ProvisioningRequest, installed, .. } => {
+            objects.serve_provisioning_requests(installed);
+        }
+        Seen::Synced { .. } => {}
     }
     None
+}
+
+fn cannot_be_read(problem: &str) -> String {
+    format!("cannot be read: {problem}")
+}
+
+fn unreadable(kind: Kind, namespace: &str, name: &str, uid: Option<String>, problem: &str) -> Note {
+    let (about, uid) = (kind.target(namespace, name), uid.unwrap_or_default());
+    Note { about, uid, warning: true, reason: "Unreadable".into(), message: cannot_be_read(problem) }
 }
 
 /// The key of a job.
@@ -58,8 +80,9 @@ fn apply(objects: &mut Objects, object: Object) {
         Object::LimitRange(object) => objects.apply_limit_range(&object),
         Object::RuntimeClass(object) => objects.apply_runtime_class(&object),
         Object::Job(object) => objects.apply_job(&object),
-        // It is not about objects.
-        Object::SchedulingPolicy(_) => {}
+        Object::ProvisioningRequestConfig(object) => objects.apply_provisioning_config(&object),
+        // They are taken in elsewhere.
+        Object::SchedulingPolicy(_) | Object::ProvisioningRequest(_) => {}
     }
 }
 
@@ -68,7 +91,7 @@ fn delete(objects: &mut Objects, kind: Kind, namespace: &str, name: &str) {
         Kind::Flavor => objects.delete_flavor(&name.into()),
         Kind::ClusterQueue => objects.delete_queue(&name.into()),
         Kind::Cohort => objects.delete_cohort(&name.into()),
-        Kind::AdmissionCheck => objects.state.delete_check(&name.into()),
+        Kind::AdmissionCheck => objects.delete_check(name),
         Kind::LocalQueue => objects.delete_local_queue(&LocalQueueKey::new(namespace, name)),
         Kind::Workload => objects.delete_workload(&WorkloadKey::new(namespace, name)),
         Kind::WorkloadPriorityClass => objects.delete_workload_priority_class(name),
@@ -77,6 +100,8 @@ fn delete(objects: &mut Objects, kind: Kind, namespace: &str, name: &str) {
         Kind::LimitRange => objects.delete_limit_range(namespace, name),
         Kind::RuntimeClass => objects.delete_runtime_class(name),
         Kind::Job(kind) => objects.delete_job(&job_key(kind, namespace, name)),
+        Kind::ProvisioningRequestConfig => objects.delete_provisioning_config(name),
+        Kind::ProvisioningRequest => objects.delete_provisioning_request(namespace, name),
         // What was last read of it stays in force.
         Kind::SchedulingPolicy => {}
     }

@@ -1,6 +1,6 @@
 //! One write, from data to an answer.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{
@@ -13,9 +13,12 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use whalezen_core::name::WorkloadKey;
-use whalezen_crds::kueue::v1beta2::Workload;
+use whalezen_crds::kueue::v1beta2::{ProvisioningRequestConfigSpec, Workload};
 use whalezen_dialects::{
-    kueue::jobs::{AnyJob, Priority, Whole, build, kinds, slices},
+    kueue::{
+        jobs::{AnyJob, Priority, Whole, build, kinds, slices},
+        provisioning::build::{self as provisioning, Placed, Requested},
+    },
     write::{Target, Verb, Write},
 };
 
@@ -71,6 +74,19 @@ pub enum Order {
         /// What to write.
         write: Box<Write>,
     },
+    /// A request to the cluster autoscaler for the pods of a Workload.
+    AskForNodes {
+        /// The Workload.
+        workload: WorkloadKey,
+        /// The `resourceVersion` that this was decided on.
+        version: u64,
+        /// The request's name.
+        request: String,
+        /// How to ask.
+        config: Box<ProvisioningRequestConfigSpec>,
+        /// What its flavors add to its pods.
+        placed: BTreeMap<String, Placed>,
+    },
     /// This Job's template as its Workload remembers it.
     RestoreJob {
         /// The Job.
@@ -98,6 +114,8 @@ pub enum Answer {
     Workload(Box<Workload>),
     /// A job.
     Job(AnyJob),
+    /// A request to the cluster autoscaler.
+    ProvisioningRequest(Box<DynamicObject>),
     /// Something of which the watch is early enough, or that is gone.
     Other,
 }
@@ -162,6 +180,14 @@ impl Sender {
                 Err(Error::Api(status)) if status.code == 404 => self.write(*write).await,
                 Err(problem) => Err(problem),
             },
+            Order::AskForNodes { workload, version, request, config, placed } => {
+                let api: Api<Workload> = Api::namespaced(self.client.clone(), &workload.namespace);
+                let workload = self.count("GET", "workloads", api.get(&workload.name).await)?;
+                if workload.metadata.resource_version.as_deref() != Some(&version.to_string()) {
+                    return Ok(Answer::Workload(Box::new(workload)));
+                }
+                self.ask_for_nodes(&provisioning::requested(&workload, &request, &config, &placed)).await
+            }
             Order::RestoreJob { job, workload } => {
                 let namespace = job.namespace.clone().unwrap_or_default();
                 let workloads: Api<Workload> = Api::namespaced(self.client.clone(), &namespace);
@@ -173,6 +199,21 @@ impl Sender {
                 }
             }
         }
+    }
+
+    /// The pod templates first: the autoscaler looks for them as soon as it sees the request.
+    async fn ask_for_nodes(&self, wanted: &Requested) -> Result<Answer> {
+        for template in wanted.templates() {
+            self.write(template).await?;
+        }
+        let request = serde_json::from_value(wanted.request().clone()).map_err(Error::SerdeError)?;
+        let api = self.dynamic(wanted.target());
+        let made = api.create(&PostParams::default(), &request).await;
+        let made = self.count("POST", wanted.target().plural, made)?;
+        for template in wanted.hand_over(made.metadata.uid.as_deref().unwrap_or_default()) {
+            self.write(template).await?;
+        }
+        Ok(Answer::ProvisioningRequest(Box::new(made)))
     }
 
     /// Sends a write and reads the answer as the type that it is.

@@ -17,7 +17,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    core::{ApiResource, DeserializeGuard},
+    core::{ApiResource, DeserializeGuard, DynamicObject},
     runtime::{WatchStreamExt, watcher},
 };
 use serde::de::DeserializeOwned;
@@ -25,6 +25,7 @@ use tokio::{
     sync::{mpsc, watch},
     time::sleep,
 };
+use whalezen_core::name::WorkloadKey;
 use whalezen_crds::{kueue::v1beta2 as kueue, scheduling::v1alpha1::SchedulingPolicy};
 use whalezen_dialects::{
     kueue::{
@@ -32,6 +33,7 @@ use whalezen_dialects::{
             AnyJob,
             kinds::{JOB, JobKind},
         },
+        provisioning::request,
         settings::Frameworks,
     },
     policies,
@@ -72,6 +74,10 @@ pub enum Object {
     RuntimeClass(Box<RuntimeClass>),
     /// A job.
     Job(AnyJob),
+    /// A `ProvisioningRequestConfig`.
+    ProvisioningRequestConfig(Box<kueue::ProvisioningRequestConfig>),
+    /// A `ProvisioningRequest`.
+    ProvisioningRequest(Box<DynamicObject>),
 }
 
 /// A kind that is watched.
@@ -103,11 +109,16 @@ pub enum Kind {
     RuntimeClass,
     /// A kind of jobs.
     Job(&'static JobKind),
+    /// `ProvisioningRequestConfig`.
+    ProvisioningRequestConfig,
+    /// `ProvisioningRequest`.
+    ProvisioningRequest,
 }
 
 impl Kind {
-    /// Every kind that is watched where these jobs are managed.
-    pub fn all(frameworks: &Frameworks) -> BTreeSet<Self> {
+    /// Every kind that is watched where these jobs are managed. Beside another scheduler (`beside`) admission checks are
+    /// that one's to answer.
+    pub fn all(frameworks: &Frameworks, beside: bool) -> BTreeSet<Self> {
         let own = [
             Self::Flavor,
             Self::ClusterQueue,
@@ -122,7 +133,9 @@ impl Kind {
             Self::LimitRange,
             Self::RuntimeClass,
         ];
-        own.into_iter().chain(frameworks.0.iter().copied().map(Self::Job)).collect()
+        let answered = [Self::ProvisioningRequestConfig, Self::ProvisioningRequest];
+        let answered = answered.into_iter().filter(|_| !beside);
+        own.into_iter().chain(answered).chain(frameworks.0.iter().copied().map(Self::Job)).collect()
     }
 
     /// The address of an object of this kind.
@@ -143,6 +156,10 @@ impl Kind {
             Self::LimitRange => ("", "v1", "LimitRange", "limitranges"),
             Self::RuntimeClass => ("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses"),
             Self::Job(kind) => return kind.target(namespace, name),
+            Self::ProvisioningRequestConfig => {
+                ("kueue.x-k8s.io", "v1beta2", "ProvisioningRequestConfig", "provisioningrequestconfigs")
+            }
+            Self::ProvisioningRequest => return request::target(&WorkloadKey::new(namespace, ""), name),
         };
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty()).map(ToOwned::to_owned);
         Target { group, version, kind, plural, namespace, name: name.to_owned() }
@@ -173,7 +190,14 @@ pub enum Seen {
         problem: String,
     },
     /// Everything of this kind has been seen that was there when this round began.
-    Synced(Kind, u64),
+    Synced {
+        /// The kind.
+        kind: Kind,
+        /// The round.
+        round: u64,
+        /// Whether the API server knows the kind.
+        installed: bool,
+    },
 }
 
 /// The watches of everything.
@@ -218,6 +242,12 @@ pub fn everything(client: &Client, frameworks: &Frameworks, beside: bool) -> Wat
         start.watch_if_there(api, Kind::Job(kind), true, move |o| {
             Object::Job(AnyJob::Described(kind, Box::new(o)))
         });
+    }
+    if !beside {
+        start.watch(Kind::ProvisioningRequestConfig, |o| Object::ProvisioningRequestConfig(Box::new(o)));
+        let kind = Kind::ProvisioningRequest;
+        let api = Api::all_with(client.clone(), &resource(&kind.target("", "")));
+        start.watch_if_there(api, kind, true, |o| Object::ProvisioningRequest(Box::new(o)));
     }
     Watches { seen, round }
 }
@@ -355,7 +385,7 @@ impl<F> Known<F> {
             }
             watcher::Event::InitDone => {
                 let listed = self.listed.take().unwrap_or_default();
-                self.only(listed, round)
+                self.only(listed, round, true)
             }
         }
     }
@@ -363,14 +393,14 @@ impl<F> Known<F> {
     /// There are no objects of this kind.
     fn all_gone(&mut self, round: u64) -> Vec<Seen> {
         self.listed = None;
-        self.only(BTreeSet::new(), round)
+        self.only(BTreeSet::new(), round, false)
     }
 
     /// There are these objects and no others.
-    fn only(&mut self, there: BTreeSet<Name>, round: u64) -> Vec<Seen> {
+    fn only(&mut self, there: BTreeSet<Name>, round: u64, installed: bool) -> Vec<Seen> {
         let vanished: Vec<Name> = self.names.difference(&there).cloned().collect();
         self.names = there;
-        let synced = Seen::Synced(self.kind, round);
+        let synced = Seen::Synced { kind: self.kind, round, installed };
         vanished.into_iter().map(|name| gone(self.kind, name)).chain([synced]).collect()
     }
 

@@ -22,6 +22,8 @@ impl Engine {
                 Task::Orphan(key) => self.objects.orphan_due(key),
                 Task::QueueFinalizer(name) => self.objects.queue_due(name),
                 Task::FlavorFinalizer(name) => self.objects.flavor_due(name),
+                Task::CheckStatus(name) => self.objects.check_due(name),
+                Task::Provisioning(key) => self.objects.provisioning_due(key),
                 _ => {}
             }
         }
@@ -53,6 +55,10 @@ impl Engine {
             _ => match answer {
                 Answer::Workload(workload) => self.objects.confirm_workload(workload),
                 Answer::Job(job) => self.objects.confirm_job(job),
+                // What is wrong with it, if anything is, the watch tells as well.
+                Answer::ProvisioningRequest(request) => {
+                    let _ = self.objects.apply_provisioning_request(request);
+                }
                 Answer::Other => {}
             },
         }
@@ -87,9 +93,11 @@ impl Engine {
                 Task::QueueStatus(_)
                 | Task::LocalQueueStatus(_)
                 | Task::CohortStatus(_)
+                | Task::CheckStatus(_)
                 | Task::PolicyStatus(_),
                 Refusal::Gone,
             ) => return,
+            (Task::Provisioning(key), Refusal::Failed(problem)) => self.tell_not_asked(&key.clone(), problem),
             (Task::QueueStatus(name), _) => return self.statuses.again_queue(name),
             (Task::LocalQueueStatus(key), _) => return self.statuses.again_local_queue(key),
             (Task::CohortStatus(name), _) => return self.statuses.again_cohort(name),
@@ -134,6 +142,8 @@ impl Engine {
                 }
                 Task::Report(key) => self.objects.state.report_again(key),
                 Task::QueueFinalizer(_) | Task::FlavorFinalizer(_) => self.finalizer(task),
+                Task::CheckStatus(name) => self.check_status(&name.clone(), now),
+                Task::Provisioning(key) => self.provision(&key.clone(), now),
                 _ => self.step(task, now),
             }
         }

@@ -52,7 +52,7 @@ impl Observer {
         let of_workload = match &event {
             Seen::Object(Object::Workload(_)) => true,
             Seen::Object(_) => false,
-            Seen::Gone { kind, .. } | Seen::Unreadable { kind, .. } | Seen::Synced(kind, _) => {
+            Seen::Gone { kind, .. } | Seen::Unreadable { kind, .. } | Seen::Synced { kind, .. } => {
                 *kind == Kind::Workload
             }
         };

@@ -25,6 +25,12 @@ impl Engine {
         for flavor in due.flavors {
             self.finalizer(Task::FlavorFinalizer(flavor));
         }
+        for check in due.checks {
+            self.check_status(&check, now);
+        }
+        for workload in due.provisioning {
+            self.provision(&workload, now);
+        }
     }
 
     /// Hands over the finalizer of a queue or a flavor, if it has to come or go.

@@ -8,7 +8,7 @@ use serde_json::{Map, json};
 use sha1::{Digest, Sha1};
 use whalezen_core::name::WorkloadKey;
 use whalezen_crds::kueue::{
-    constants::{RESOURCE_IN_USE_FINALIZER, annotation, label},
+    constants::{PROVISIONING_REQUEST_PREFIX, RESOURCE_IN_USE_FINALIZER, annotation, label},
     v1beta2::{PodSet, Workload, WorkloadSpec},
 };
 
@@ -33,7 +33,14 @@ pub fn workload(job: &Whole, (class, priority): Priority) -> Workload {
     let uid = metadata.uid.clone().unwrap_or_default();
     let owner = metadata.name.clone().unwrap_or_default();
     let name = if *elastic { slice_name(kind, metadata) } else { name(kind.kind, kind.group, &owner, &uid) };
-    let mut annotations = BTreeMap::new();
+    // What its requests to the cluster autoscaler are to say.
+    let asks = metadata
+        .annotations
+        .iter()
+        .flatten()
+        .filter(|(name, _)| name.starts_with(PROVISIONING_REQUEST_PREFIX));
+    let mut annotations: BTreeMap<String, String> =
+        asks.map(|(name, value)| (name.clone(), value.clone())).collect();
     if let Some(gates) = metadata.annotations.as_ref().and_then(gates) {
         annotations.insert(annotation::ADMISSION_GATED_BY.to_owned(), gates.to_owned());
     }

@@ -17,7 +17,7 @@ use super::{
     },
     Objects,
 };
-use crate::write::Write;
+use crate::write::{Note, Write};
 
 impl Objects {
     /// An `AdmissionCheck` was seen.
@@ -114,6 +114,12 @@ impl Objects {
         };
         let requests = self.provisioning.requests_of(key, &of.view.uid);
         provisioning::next(of, &self.provisioning.checks_of(of.view), &requests, now)
+    }
+
+    /// What to write to a Workload, and to say, because the API server would not have the request for it.
+    pub fn not_asked(&self, key: &WorkloadKey, problem: &str, now: Timestamp) -> Option<(Write, Note)> {
+        let Step::Ask { check, request } = self.next_provisioning_step(key, now) else { return None };
+        provisioning::not_asked(self.of(key)?, &check, &request, problem)
     }
 
     /// How a check is to be asked.

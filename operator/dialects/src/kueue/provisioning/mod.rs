@@ -244,15 +244,29 @@ fn answer(of: Of<'_>, asked: &[Asked<'_>], now: Timestamp) -> Option<Step> {
         }
         *known = state;
     }
-    if checks == of.view.checks {
-        return None;
-    }
+    (checks != of.view.checks).then(|| Step::Write(Box::new(patch(of, &checks)), notes))
+}
+
+/// What to write and to say because the API server would not have a request: the check says why, unless it does already.
+pub fn not_asked(of: Of<'_>, check: &str, request: &str, problem: &str) -> Option<(Write, Note)> {
+    let message = format!("Error creating ProvisioningRequest {request:?}: {problem}");
+    let mut checks = of.view.checks.clone();
+    let state = checks.iter_mut().find(|state| state.name == check && state.message != message)?;
+    state.message.clone_from(&message);
+    let about = workload_target(&of.key.namespace, &of.key.name);
+    let note =
+        Note { about, uid: of.view.uid.clone(), warning: true, reason: "FailedCreate".into(), message };
+    Some((patch(of, &checks), note))
+}
+
+/// The patch of a Workload's checks. It is not an apply: others answer checks as well.
+fn patch(of: Of<'_>, checks: &[AdmissionCheckState]) -> Write {
     let body = json!({
         "metadata": { "uid": of.view.uid, "resourceVersion": of.view.version.to_string() },
         "status": { "admissionChecks": checks },
     });
     let target = workload_target(&of.key.namespace, &of.key.name);
-    Some(Step::Write(Box::new(Write { target, status: true, verb: Verb::Merge, body }), notes))
+    Write { target, status: true, verb: Verb::Merge, body }
 }
 
 fn changed(of: Of<'_>, before: &AdmissionCheckState, after: &AdmissionCheckState) -> Note {
