@@ -25,7 +25,11 @@ pub const GATES: &[Gate] = &[
     ("AdmissionFairSharing", true, Honoured),
     ("AdmissionGatedBy", true, HERE),
     ("AssignQueueLabelsForPods", true, Ignored("pods do not get the names of their queues as labels")),
-    ("CleanupProvisioningRequestsOnEviction", true, Ignored("no ProvisioningRequests are made")),
+    (
+        "CleanupProvisioningRequestsOnEviction",
+        true,
+        Ignored("ProvisioningRequests always go when their Workload stops"),
+    ),
     ("ConcurrentAdmission", false, ABSENT),
     ("CustomMetricLabels", false, Ignored("metrics have Kueue's labels and no others")),
     ("DeferRayServiceFinalizationForRedisCleanup", true, NO_KIND),
