@@ -46,6 +46,20 @@ pub fn training_jobs(ground: &Ground) -> Double {
     }))
 }
 
+/// The trainer: it makes a `JobSet` of each job, of this runtime and the job's patches of it, and says of the job what that
+/// says.
+pub fn train_jobs(ground: &Ground, runtime: Value) -> Double {
+    let ground = ground.again();
+    Double(tokio::spawn(async move {
+        loop {
+            for job in all(&ground, "TrainJob", &ListParams::default()).await {
+                reconcile_train(&ground, &job, &runtime).await;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }))
+}
+
 async fn all(ground: &Ground, kind: &str, which: &ListParams) -> Vec<Value> {
     let found = ground.api(kind).list(which).await;
     found.iter().flat_map(|list| &list.items).map(|object| serde_json::to_value(object).unwrap()).collect()
@@ -72,6 +86,40 @@ async fn reconcile_training(ground: &Ground, job: &Value) {
         roles.iter().map(|(role, spec)| (role.clone(), json!({ "active": active(spec) }))).collect();
     let conditions = [condition("Running", !suspended), condition("Suspended", suspended)];
     say(ground, "PyTorchJob", job, json!({ "conditions": conditions, "replicaStatuses": replicas })).await;
+}
+
+async fn reconcile_train(ground: &Ground, job: &Value, runtime: &Value) {
+    let name = text(job, "/metadata/name");
+    let suspended = job["spec"]["suspend"] == true;
+    let sets = all(ground, "JobSet", &ListParams::default()).await;
+    let set = sets.iter().find(|set| text(set, "/metadata/name") == name);
+    // One that runs is left alone.
+    if suspended || set.is_none_or(|set| set["spec"]["suspend"] == true) {
+        let mut spec = runtime.clone();
+        for patches in job["spec"]["runtimePatches"].as_array().into_iter().flatten() {
+            let patches = &patches["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"];
+            for patch in patches.as_array().into_iter().flatten() {
+                let parts = spec["replicatedJobs"].as_array_mut().unwrap();
+                let part = parts.iter_mut().find(|part| part["name"] == patch["name"]).unwrap();
+                json_patch::merge(&mut part["template"], &patch["template"]);
+            }
+        }
+        spec["suspend"] = json!(suspended);
+        let owner = json!({
+            "apiVersion": job["apiVersion"], "kind": "TrainJob", "controller": true, "blockOwnerDeletion": true,
+            "name": name, "uid": job["metadata"]["uid"],
+        });
+        let set = json!({
+            "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+            "metadata": { "name": name, "ownerReferences": [owner] }, "spec": spec,
+        });
+        let params = PatchParams::apply("trainer").force();
+        let _ = ground.api("JobSet").patch(name, &params, &Patch::Apply(&set)).await;
+    }
+    let Some(set) = set else { return };
+    let conditions = [condition("Suspended", suspended), condition("Complete", is(set, "Completed"))];
+    let jobs = set["status"]["replicatedJobsStatus"].clone();
+    say(ground, "TrainJob", job, json!({ "conditions": conditions, "jobsStatus": jobs })).await;
 }
 
 async fn reconcile_set(ground: &Ground, set: &Value) {

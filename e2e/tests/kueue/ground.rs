@@ -180,6 +180,7 @@ impl Ground {
             "JobSet" => ("jobset.x-k8s.io", "v1alpha2"),
             "PyTorchJob" | "JAXJob" => ("kubeflow.org", "v1"),
             "ProvisioningRequest" => ("autoscaling.x-k8s.io", "v1"),
+            "TrainJob" => ("trainer.kubeflow.org", "v1alpha1"),
             "CustomResourceDefinition" => ("apiextensions.k8s.io", "v1"),
             _ => ("kueue.x-k8s.io", "v1beta2"),
         };
@@ -195,6 +196,7 @@ impl Ground {
             | "JobSet"
             | "PyTorchJob"
             | "JAXJob"
+            | "TrainJob"
             | "PodTemplate"
             | "ProvisioningRequest" => Api::namespaced_with(self.client.clone(), &self.name, &resource),
             _ => Api::all_with(self.client.clone(), &resource),

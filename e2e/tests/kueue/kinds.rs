@@ -196,6 +196,38 @@ async fn a_training_job_is_queued_with_all_of_its_roles_stops_and_finishes() {
 }
 
 #[tokio::test]
+async fn a_train_job_is_queued_with_what_its_controller_makes_of_it_and_of_a_runtime() {
+    let ground = Ground::new("train-jobs", 5).await;
+    define(&ground, "jobset").await;
+    define(&ground, "trainjob").await;
+    let class = preempts(&ground).await;
+    let _job_sets = doubles::job_sets(&ground);
+    let _trainer = doubles::train_jobs(&ground, job_set("runtime", None)["spec"].clone());
+    let made = json!({
+        "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
+        "metadata": { "name": "llm", "labels": { "kueue.x-k8s.io/queue-name": QUEUE } },
+        "spec": { "runtimeRef": { "name": "runtime" } },
+    });
+    assert_eq!(ground.create(made).await["spec"]["suspend"], true);
+    let name = ground.workload_of_kind("TrainJob", "llm").await;
+    let workload = ground.sees("Workload", &name, "is admitted", |w| is(w, "Admitted")).await;
+    assert_eq!(sets(&workload), [("driver", 1), ("workers", 4)]);
+    let started = |set: &Value| set["spec"]["suspend"] == false && directed(&parts(set)) == Some(true);
+    ground.sees("JobSet", "llm", "is started by its owner", started).await;
+    ground.runs("llm-workers-1").await;
+    let workloads = ground.api("Workload").list(&ListParams::default()).await.unwrap();
+    assert_eq!(workloads.items.len(), 1, "neither its JobSet nor that one's Jobs are queued again");
+
+    ground.create(of_class(job("high", 1, 5, None), &class)).await;
+    ground.runs("high").await;
+    let set = ground.get("JobSet", "llm").await.unwrap();
+    assert_eq!((&set["spec"]["suspend"], directed(&parts(&set))), (&json!(true), Some(false)), "{set:#}");
+    ground.delete("Job", "high").await;
+    ground.sees("JobSet", "llm", "is started again", started).await;
+    ground.runs("llm-workers-1").await;
+}
+
+#[tokio::test]
 async fn a_kind_that_goes_takes_its_jobs_along_and_may_come_back() {
     let ground = Ground::new("coming-and-going", 3).await;
     let jax = |name: &str| training_job("JAXJob", "jaxReplicaSpecs", name);

@@ -297,8 +297,15 @@ impl Sender {
     /// A job, with what its Workload is made from.
     async fn whole(&self, target: &Target) -> Result<Whole> {
         let job = self.job(target).await?;
+        let whole = match job.identity().0.makes() {
+            Some(made) => {
+                let made = made.target(target.namespace.as_deref().unwrap_or_default(), &target.name);
+                job.whole_by(&self.job(&made).await?)
+            }
+            None => job.whole(),
+        };
         // It could be read a moment ago: whoever changed it since is seen soon.
-        job.whole().map_err(|problem| Error::Service(problem.into()))
+        whole.map_err(|problem| Error::Service(problem.into()))
     }
 
     fn dynamic(&self, target: &Target) -> Api<DynamicObject> {

@@ -135,7 +135,7 @@ impl Kind {
         ];
         let answered = [Self::ProvisioningRequestConfig, Self::ProvisioningRequest];
         let answered = answered.into_iter().filter(|_| !beside);
-        own.into_iter().chain(answered).chain(frameworks.0.iter().copied().map(Self::Job)).collect()
+        own.into_iter().chain(answered).chain(frameworks.seen().into_iter().map(Self::Job)).collect()
     }
 
     /// The address of an object of this kind.
@@ -237,7 +237,8 @@ pub fn everything(client: &Client, frameworks: &Frameworks, beside: bool) -> Wat
     start.watch(Kind::LimitRange, |o| Object::LimitRange(Box::new(o)));
     start.watch(Kind::RuntimeClass, |o| Object::RuntimeClass(Box::new(o)));
     start.watch(Kind::Job(&JOB), |o| Object::Job(AnyJob::Batch(Box::new(o))));
-    for kind in frameworks.described() {
+    // Jobs are there always.
+    for kind in frameworks.seen().into_iter().filter(|kind| **kind != JOB) {
         let api = Api::all_with(client.clone(), &resource(&kind.target("", "")));
         start.watch_if_there(api, Kind::Job(kind), true, move |o| {
             Object::Job(AnyJob::Described(kind, Box::new(o)))

@@ -72,9 +72,9 @@ impl Default for Frameworks {
 }
 
 impl Frameworks {
-    /// Those of them that are defined by whoever needs them, so that they may come and go.
-    pub fn described(&self) -> impl Iterator<Item = &'static JobKind> {
-        self.0.iter().copied().filter(|kind| kind.status.is_some())
+    /// The kinds that have to be seen for that: these, and those that their controllers make of them.
+    pub fn seen(&self) -> BTreeSet<&'static JobKind> {
+        self.0.iter().flat_map(|kind| [Some(*kind), kind.makes()]).flatten().collect()
     }
 }
 

@@ -98,8 +98,8 @@ fn the_file_that_kueue_is_installed_with_is_accepted() {
     let text = go::source("config/components/manager/controller_manager_config.yaml");
     let read = read(&text, "whalezen-system").unwrap();
     let without = Configuration::without_file("whalezen-system");
-    let frameworks: Vec<_> = read.settings.frameworks.described().map(|kind| kind.kind).collect();
-    assert_eq!(frameworks, ["JobSet", "MPIJob", "RayCluster", "RayJob", "AppWrapper"]);
+    let frameworks: Vec<_> = read.settings.frameworks.0.iter().map(|kind| kind.kind).collect();
+    assert_eq!(frameworks, ["Job", "JobSet", "MPIJob", "RayCluster", "RayJob", "TrainJob", "AppWrapper"]);
     let settings = Settings { frameworks: Frameworks::default(), ..read.settings.clone() };
     assert_eq!(Configuration { warnings: vec![], settings, ..read.clone() }, without);
     assert_eq!(without.metrics, Exposed::default());

@@ -15,6 +15,16 @@ impl Object {
         self
     }
 
+    /// The same where there may be lists on the way.
+    pub fn put_in(mut self, pointer: &str, value: Value) -> Self {
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        if self.0.pointer(parent).is_none() {
+            self = self.put_in(parent, json!({}));
+        }
+        self.0.pointer_mut(parent).unwrap()[key] = value;
+        self
+    }
+
     /// Reads it as its type.
     pub fn read<T: DeserializeOwned>(&self) -> T {
         serde_json::from_value(self.0.clone()).unwrap_or_else(|problem| panic!("{problem}: {:#}", self.0))

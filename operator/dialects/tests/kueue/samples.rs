@@ -40,6 +40,7 @@ fn spec(kind: &str) -> Value {
         "PaddleJob" => roles("paddleReplicaSpecs", json!({ "Worker": role(2) })),
         "JAXJob" => roles("jaxReplicaSpecs", json!({ "Worker": role(2) })),
         "MPIJob" => roles("mpiReplicaSpecs", json!({ "Worker": role(2), "Launcher": role(1) })),
+        "TrainJob" => json!({ "suspend": true, "runtimeRef": { "name": "torch" } }),
         "RayJob" => json!({ "suspend": true, "rayClusterSpec": ray }),
         "RayCluster" => {
             let mut spec = ray;
@@ -72,9 +73,10 @@ pub fn of(kind: &str) -> Object {
     }))
 }
 
-/// The kinds that are read by their description.
+/// The kinds that are read by their description, and describe their pods themselves.
 pub fn described() -> impl Iterator<Item = &'static str> {
-    kinds::ALL.into_iter().filter(|kind| kind.status.is_some()).map(|kind| kind.kind)
+    let described = |kind: &&kinds::JobKind| kind.status.is_some() && kind.makes().is_none();
+    kinds::ALL.into_iter().filter(described).map(|kind| kind.kind)
 }
 
 /// What is kept of a job.

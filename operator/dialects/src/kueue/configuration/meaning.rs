@@ -37,7 +37,6 @@ pub(super) const OTHER_FRAMEWORKS: &[&str] = &[
     "ray.io/rayservice",
     "sparkoperator.k8s.io/sparkapplication",
     "statefulset",
-    "trainer.kubeflow.org/trainjob",
 ];
 
 /// What a file means, as far as it has a meaning; the rest is in `problems`.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{
     super::pods::pods,
     Ending, JobView, Slot,
-    kinds::{Active, Ended, JobKind, List, Message, Place, Ready, Shown, Status, count},
+    kinds::{Active, Beside, Ended, JobKind, List, Message, Place, Ready, Shown, Status, count},
     view::injected,
     whole::{At, Set},
 };
@@ -45,6 +45,10 @@ pub fn view(kind: &'static JobKind, object: &DynamicObject) -> JobView {
             pods.collect::<Result<Vec<_>, _>>().map(Arc::from)
         }),
         slots: of_sets().map(|set| Slot::new(&set.template, set.at.clone())).collect(),
+        beside: kind.pods.iter().find_map(|place| match place {
+            Place::Made { beside, .. } => Some(at_of(&beside(job))),
+            _ => None,
+        }),
         done: status.and_then(|status| status.done).map(|list| done(kind, &list, job)).unwrap_or_default(),
         injected,
         ..basis
@@ -93,6 +97,12 @@ pub fn sets(kind: &JobKind, job_name: &str, job: &Value) -> Result<Vec<Set>, Str
                     }
                 }
             }
+            Place::Made { beside, .. } => {
+                let beside = beside(job);
+                for (name, template) in &beside.entries {
+                    sets.push(set(name, 0, at_of(&beside), template)?);
+                }
+            }
             Place::Wrapped { list, pods, beside } => {
                 let items =
                     job.pointer(list).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -104,14 +114,22 @@ pub fn sets(kind: &JobKind, job_name: &str, job: &Value) -> Result<Vec<Set>, Str
                             format!("{list}/{item} has no pod template at {}", pods.template)
                         })?;
                         let added = wrapped.pointer(&format!("{beside}/{index}")).unwrap_or(&Value::Null);
-                        let at = At::Beside(format!("{list}/{item}{beside}"));
+                        let beside = format!("{list}/{item}{beside}");
+                        let at = At::Beside { anew: (beside.clone(), Value::Array(vec![])), list: beside };
                         sets.push(set(&name, pods.count, at, &with(template, added))?);
                     }
                 }
             }
         }
     }
-    if sets.is_empty() { Err("it describes no pods".to_owned()) } else { Ok(sets) }
+    if sets.is_empty() && kind.makes().is_none() {
+        return Err("it describes no pods".to_owned());
+    }
+    Ok(sets)
+}
+
+fn at_of(beside: &Beside) -> At {
+    At::Beside { list: beside.list.clone(), anew: beside.anew.clone() }
 }
 
 /// A template with what an admission wrote beside it.

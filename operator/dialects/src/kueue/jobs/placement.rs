@@ -11,7 +11,7 @@ use whalezen_core::{
 };
 use whalezen_crds::kueue::v1beta2::AdmissionCheckState;
 
-use super::{JobView, Slot, Surroundings, writes::put};
+use super::{JobView, Surroundings, writes::put};
 
 type Entries = BTreeMap<String, String>;
 
@@ -93,12 +93,6 @@ pub fn are_in(placements: &[Placement], job: &JobView) -> bool {
     placements.iter().enumerate().all(|(index, placement)| placement.is_in(job, index))
 }
 
-/// A pod set's slot and node selector.
-fn slot(job: &JobView, index: usize) -> Option<(&Slot, &Entries)> {
-    let pods = job.pods.as_ref().ok()?.get(index)?;
-    Some((job.slots.get(index)?, &pods.template.demand.selector))
-}
-
 impl Placement {
     fn tolerate<'a>(&mut self, tolerations: impl Iterator<Item = &'a Toleration>) {
         for toleration in tolerations {
@@ -120,11 +114,11 @@ impl Placement {
     }
 
     fn agrees_with(&self, job: &JobView, index: usize) -> Result<(), Unplaceable> {
-        let Some((slot, selector)) = slot(job, index) else { return Ok(()) };
+        let Some(slot) = job.slots.get(index) else { return Ok(()) };
         let all = [
             ("annotations", &slot.annotations, &self.annotations),
             ("labels", &slot.labels, &self.labels),
-            ("nodeSelector", selector, &self.selector),
+            ("nodeSelector", &slot.selector, &self.selector),
         ];
         all.into_iter()
             .try_for_each(|(what, there, more)| conflict(what, there, more))
@@ -133,17 +127,17 @@ impl Placement {
 
     fn is_in(&self, job: &JobView, index: usize) -> bool {
         let has = |all: &Entries, some: &Entries| some.iter().all(|(key, value)| all.get(key) == Some(value));
-        slot(job, index).is_some_and(|(slot, selector)| {
+        job.slots.get(index).is_some_and(|slot| {
             has(&slot.labels, &self.labels)
                 && has(&slot.annotations, &self.annotations)
-                && has(selector, &self.selector)
+                && has(&slot.selector, &self.selector)
                 && self.tolerations.iter().all(|toleration| slot.tolerations.contains(toleration))
         })
     }
 
     /// The operations that add it and these marks to the template of a pod set.
     pub fn operations(&self, path: &str, job: &JobView, index: usize, mark: &Added) -> Vec<Value> {
-        let Some((slot, selector)) = slot(job, index) else { return vec![] };
+        let Some(slot) = job.slots.get(index) else { return vec![] };
         let with = |there: &Entries, more: &Entries, mark: &Entries| {
             let all = there.iter().chain(more).chain(mark).map(|(key, value)| (key.clone(), value.clone()));
             all.collect::<Entries>()
@@ -159,7 +153,7 @@ impl Placement {
             ]
         };
         if !self.selector.is_empty() {
-            let selector = with(selector, &self.selector, &Entries::new());
+            let selector = with(&slot.selector, &self.selector, &Entries::new());
             operations.push(put(&format!("{path}/spec/nodeSelector"), json!(selector)));
         }
         let more: Vec<_> = self.tolerations.iter().filter(|&own| !slot.tolerations.contains(own)).collect();
@@ -174,22 +168,21 @@ impl Placement {
         operations
     }
 
-    /// The entry of a list beside the templates that adds it and these marks.
-    pub fn entry(&self, mark: &Added) -> Value {
+    /// What it and these marks add to the pods of a set, as a template.
+    pub fn added(&self, mark: &Added) -> Value {
         let with = |more: &Entries, mark: &Entries| {
             more.iter().chain(mark).map(|(key, value)| (key.clone(), json!(value))).collect::<Value>()
         };
-        let mut entry = Map::from_iter([
-            ("labels".to_owned(), with(&self.labels, &mark.labels)),
-            ("annotations".to_owned(), with(&self.annotations, &mark.annotations)),
-        ]);
+        let mut pod = Map::new();
         if !self.selector.is_empty() {
-            entry.insert("nodeSelector".to_owned(), json!(self.selector));
+            pod.insert("nodeSelector".to_owned(), json!(self.selector));
         }
         if !self.tolerations.is_empty() {
-            entry.insert("tolerations".to_owned(), json!(self.tolerations));
+            pod.insert("tolerations".to_owned(), json!(self.tolerations));
         }
-        Value::Object(entry)
+        let (labels, annotations) =
+            (with(&self.labels, &mark.labels), with(&self.annotations, &mark.annotations));
+        json!({ "metadata": { "labels": labels, "annotations": annotations }, "spec": pod })
     }
 }
 

@@ -93,6 +93,9 @@ pub struct JobView {
     pub injected: Option<String>,
     /// Where an admission adds to its pods, in the order of its pod sets.
     pub slots: Vec<Slot>,
+    /// Where an admission adds to its pods, if those are described by what its controller makes of it. Its pod sets and
+    /// slots are those then to which something was added.
+    pub beside: Option<At>,
     /// How many pods of each set have nothing to do any more; none, where that is not said.
     pub done: Vec<u32>,
     /// How many completions it has when it gets another number of pods.
@@ -112,6 +115,8 @@ pub struct Slot {
     pub labels: BTreeMap<String, String>,
     /// The annotations.
     pub annotations: BTreeMap<String, String>,
+    /// The node selector.
+    pub selector: BTreeMap<String, String>,
     /// The tolerations.
     pub tolerations: Vec<Toleration>,
 }
@@ -126,12 +131,33 @@ impl Slot {
             bare: metadata.is_none(),
             labels: metadata.and_then(|metadata| metadata.labels.clone()).unwrap_or_default(),
             annotations: metadata.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default(),
+            selector: pod.and_then(|pod| pod.node_selector.clone()).unwrap_or_default(),
             tolerations: pod.and_then(|pod| pod.tolerations.clone()).unwrap_or_default(),
         }
     }
 }
 
 impl JobView {
+    /// A job whose pods are described by what its controller makes of it: as that is.
+    pub fn by(&self, made: &Self) -> Self {
+        let known = self.pods.as_deref().unwrap_or_default().iter().zip(&self.slots);
+        let slot = |pods: &Pods| {
+            let known =
+                known.clone().find(|(known, _)| known.name == pods.name).map(|(_, slot)| slot.clone());
+            let none = PodTemplateSpec::default();
+            known.or_else(|| Some(Slot::new(&none, self.beside.clone()?)))
+        };
+        Self {
+            slots: made.pods.as_deref().unwrap_or_default().iter().filter_map(slot).collect(),
+            pods: made.pods.clone(),
+            pod_priority_class: made.pod_priority_class.clone(),
+            active: self.active.max(made.active),
+            unready: made.unready,
+            done: made.done.clone(),
+            ..self.clone()
+        }
+    }
+
     /// What the metadata of a job says of it.
     pub fn new(kind: &'static JobKind, metadata: &ObjectMeta) -> Self {
         let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
@@ -165,6 +191,7 @@ impl JobView {
             pods: Ok(Arc::from([])),
             injected: None,
             slots: vec![],
+            beside: None,
             done: vec![],
             completions: Completions::AsAsked,
             elastic: None,

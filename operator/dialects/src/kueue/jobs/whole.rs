@@ -57,8 +57,13 @@ pub enum At {
     Template(Cow<'static, str>),
     /// In a template that is not there yet: this one, at this path.
     New(&'static str, Box<Value>),
-    /// In a list at this path, of which each pod set has an entry, in order.
-    Beside(String),
+    /// In a list at a path, of which each pod set has an entry, in order.
+    Beside {
+        /// The list.
+        list: String,
+        /// What has to be put where first, so that it is there and empty.
+        anew: (String, Value),
+    },
 }
 
 impl AnyJob {
@@ -99,6 +104,17 @@ impl AnyJob {
                 elastic: false,
             }),
         }
+    }
+
+    /// The same of a job by that of another kind that its controller makes of it.
+    pub fn whole_by(&self, made: &Self) -> Result<Whole, String> {
+        let (kind, metadata) = self.identity();
+        let (of, its) = made.identity();
+        let mut owners = its.owner_references.iter().flatten();
+        if !owners.any(|owner| Some(&owner.uid) == metadata.uid.as_ref() && owner.controller == Some(true)) {
+            return Err(format!("the {} of its name is not its own", of.kind));
+        }
+        Ok(Whole { kind, metadata: metadata.clone(), ..made.whole()? })
     }
 
     /// The patch that puts a job that rests back as its Workload remembers it, unless it has moved on and cannot be changed

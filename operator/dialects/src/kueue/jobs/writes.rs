@@ -44,11 +44,18 @@ pub fn start(job: &JobView, placements: &[Placement], marks: &[Added], size: Map
                 operations.push(put(path, (**template).clone()));
                 operations.extend(placement.operations(path, job, index, mark));
             }
-            At::Beside(list) => {
+            At::Beside { list, anew: (path, value) } => {
                 if lists.insert(list) {
-                    operations.push(put(list, json!([])));
+                    operations.push(put(path, value.clone()));
                 }
-                operations.push(put(&format!("{list}/-"), placement.entry(mark)));
+                let name =
+                    job.pods.as_ref().ok().and_then(|pods| pods.get(index)).map_or("", |pods| &*pods.name);
+                let added = placement.added(mark);
+                let entry = match job.kind.wraps {
+                    Some(wraps) => wraps(name, &added),
+                    None => added,
+                };
+                operations.push(put(&format!("{list}/-"), entry));
             }
         }
     }
@@ -66,9 +73,9 @@ pub fn restore(job: &Whole, workload: &Workload, more: Vec<Value>) -> Write {
         match &set.at {
             At::Template(path) => operations.extend(put_back(path, set, was)),
             At::New(..) => {}
-            At::Beside(list) => {
+            At::Beside { list, anew: (path, value) } => {
                 if lists.insert(list) {
-                    operations.push(put(list, json!([])));
+                    operations.push(put(path, value.clone()));
                 }
             }
         }

@@ -96,19 +96,32 @@ impl Objects {
 
     /// The job with which a job is queued, if that is another one: the topmost above it that names a queue.
     pub(super) fn queued_with(&self, key: &JobKey, job: &JobView) -> Option<(&JobKey, &JobView)> {
-        let (top, _) = self.above(key, job).filter(|(_, above)| above.queue.is_some()).last()?;
+        let (top, _) = self
+            .above(key, job)
+            .filter(|(_, above)| above.queue.is_some() && self.has_a_say(above))
+            .last()?;
         self.jobs.get_key_value(top)
     }
 
-    /// A job as it is with all that it made: what of that runs is of it.
-    pub(super) fn whole<'a>(&self, job: &'a JobView) -> Cow<'a, JobView> {
-        let namespace = job.target.namespace.as_deref().unwrap_or_default();
-        let below = self.below(&job.uid).filter(|(key, _)| &*key.namespace == namespace);
-        let running = below.map(|(_, job)| job.active).fold(0, i32::saturating_add);
-        if running <= job.active {
-            return Cow::Borrowed(job);
+    /// A job as it is with all that it made: what of that runs is of it. None as long as that does not show what its pods are,
+    /// or what was taken back of them.
+    pub(super) fn whole<'a>(&self, key: &JobKey, job: &'a JobView) -> Option<Cow<'a, JobView>> {
+        let below = || self.below(&job.uid).filter(|(below, _)| below.namespace == key.namespace);
+        let mut whole = Cow::Borrowed(job);
+        if let Some(kind) = job.kind.makes().filter(|_| job.ending.is_none() && !job.deleting) {
+            let is_it = |below: &JobKey| (below.kind, &below.name) == (kind.kind, &key.name);
+            let (_, made) = below().find(|(below, _)| is_it(below))?;
+            if job.suspended && job.injected.is_none() && made.injected.is_some() {
+                return None;
+            }
+            whole = Cow::Owned(job.by(made));
         }
-        Cow::Owned(JobView { active: running, at_rest: false, ..job.clone() })
+        let running = below().map(|(_, job)| job.active).fold(0, i32::saturating_add);
+        if running > whole.active {
+            let whole = whole.to_mut();
+            (whole.active, whole.at_rest) = (running, false);
+        }
+        Some(whole)
     }
 
     /// The next step of a job that is queued with another. It has no Workload of its own, and does not run before the other

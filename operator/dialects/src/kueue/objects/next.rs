@@ -120,15 +120,20 @@ impl Objects {
         view.kind.is_none_or(|kind| self.settings.frameworks.0.contains(kind))
     }
 
+    /// Whether jobs of its kind are managed, or those are of which its kind is made.
+    pub(super) fn has_a_say(&self, job: &JobView) -> bool {
+        self.settings.frameworks.0.contains(job.kind)
+    }
+
     /// A job's next step.
     pub fn next_step(&self, key: &JobKey, now: Timestamp) -> Step {
-        let Some(job) = self.jobs.get(key).filter(|_| self.manages(&key.namespace)) else {
-            return Step::Rest;
-        };
+        let managed = |job: &&JobView| self.manages(&key.namespace) && self.has_a_say(job);
+        let Some(job) = self.jobs.get(key).filter(managed) else { return Step::Rest };
         if let Some(above) = self.queued_with(key, job) {
             return self.next_step_with(key, job, above);
         }
-        let job = &*self.whole(job);
+        let Some(job) = self.whole(key, job) else { return Step::Rest };
+        let job = &*job;
         if job.elastic.is_some() {
             return slices::next(job, &self.all_of(key, job), self.surroundings(now));
         }

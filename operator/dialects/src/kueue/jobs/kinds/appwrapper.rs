@@ -15,6 +15,7 @@ pub static APP_WRAPPER: JobKind = JobKind {
     suspend: "/spec/suspend",
     pods: &[Place::Wrapped { list: "/spec/components", pods: wrapped, beside: "/podSetInfos" }],
     completes: None,
+    wraps: Some(info),
     priority_class: None,
     unless: Shown::Never,
     status: Some(Status {
@@ -74,4 +75,10 @@ fn declaration(declared: &Value) -> Wrapped {
     let path = declared.pointer("/path").and_then(Value::as_str).unwrap_or_default();
     let template = format!("/{}", path.replace('[', ".").replace(']', "").replace('.', "/"));
     Wrapped { template, count: declared.pointer("/replicas").and_then(Value::as_i64).unwrap_or(1) }
+}
+
+/// What is added to the pods of a set, as its controller wants it: not as a template.
+fn info(_: &str, added: &Value) -> Value {
+    let parts = ["/metadata", "/spec"].into_iter().filter_map(|part| added.pointer(part)?.as_object());
+    Value::Object(parts.flatten().map(|(field, value)| (field.clone(), value.clone())).collect())
 }

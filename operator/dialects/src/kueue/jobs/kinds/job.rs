@@ -18,6 +18,7 @@ pub static JOB: JobKind = JobKind {
         count: &[&["/parallelism", "/completions"]],
     }],
     completes: None,
+    wraps: None,
     priority_class: None,
     unless: Shown::Never,
     status: None,

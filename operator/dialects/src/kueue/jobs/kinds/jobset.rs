@@ -19,6 +19,7 @@ pub static JOB_SET: JobKind = JobKind {
         count: &[&["/replicas"], &["/template/spec/parallelism", "/template/spec/completions"]],
     }],
     completes: None,
+    wraps: None,
     priority_class: None,
     unless: Shown::Never,
     status: Some(Status {

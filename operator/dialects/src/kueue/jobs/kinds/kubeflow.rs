@@ -20,6 +20,7 @@ macro_rules! training_job {
                 count: &[&["/replicas"]],
             }),+],
             completes: None,
+            wraps: None,
             priority_class: Some("/spec/runPolicy/schedulingPolicy/priorityClass"),
             unless: Shown::Never,
             status: Some(Status {

@@ -9,6 +9,7 @@ mod jobset;
 mod kubeflow;
 mod mpi;
 mod ray;
+mod trainjob;
 
 use std::cmp::Ordering;
 
@@ -37,6 +38,9 @@ pub struct JobKind {
     pub pods: &'static [Place],
     /// What its controller does to the template of a pod set before it makes pods of it.
     pub completes: Option<fn(job: &Value, pod_set: &str, template: &mut Value)>,
+    /// How an entry beside the templates is written, from the name of its pod set and what is added to its pods; plainly,
+    /// where this is not given.
+    pub wraps: Option<fn(pod_set: &str, added: &Value) -> Value>,
     /// Where the name of a `PriorityClass` may stand besides the pod templates.
     pub priority_class: Option<&'static str>,
     /// What a job shows that is not queued at all.
@@ -105,6 +109,25 @@ pub enum Place {
         /// Where it is written, from an item, what an admission adds: a list with an entry for each of them.
         beside: &'static str,
     },
+    /// Those of the job of another kind that its controller makes of it, by the same name. What an admission adds is written
+    /// here, and the controller merges it.
+    Made {
+        /// That kind.
+        of: &'static str,
+        /// Where it is written.
+        beside: fn(job: &Value) -> Beside,
+    },
+}
+
+/// What is written beside the templates at an admission.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Beside {
+    /// The list that has an entry for each pod set.
+    pub list: String,
+    /// Where there has to be something new, and what, so that the list is there and empty.
+    pub anew: (String, Value),
+    /// What was written there before: for each pod set its name and what was added, as a pod template.
+    pub entries: Vec<(String, Value)>,
 }
 
 /// A pod set of an object that is wrapped in another.
@@ -187,7 +210,7 @@ pub enum Message {
 }
 
 /// All kinds.
-pub const ALL: [&JobKind; 11] = [
+pub const ALL: [&JobKind; 12] = [
     &JOB,
     &jobset::JOB_SET,
     &kubeflow::PYTORCH_JOB,
@@ -196,6 +219,7 @@ pub const ALL: [&JobKind; 11] = [
     &kubeflow::PADDLE_JOB,
     &kubeflow::JAX_JOB,
     &mpi::MPI_JOB,
+    &trainjob::TRAIN_JOB,
     &ray::RAY_JOB,
     &ray::RAY_CLUSTER,
     &appwrapper::APP_WRAPPER,
@@ -237,7 +261,7 @@ impl Place {
                 let items = job.pointer(list).and_then(Value::as_array).map_or(0, Vec::len);
                 (0..items).filter_map(|index| found(format!("{list}/{index}"), template, count)).collect()
             }
-            Self::Own { .. } | Self::Wrapped { .. } => vec![],
+            Self::Own { .. } | Self::Wrapped { .. } | Self::Made { .. } => vec![],
         }
     }
 }
@@ -263,6 +287,15 @@ impl JobKind {
             namespace: Some(namespace.to_owned()),
             name: name.to_owned(),
         }
+    }
+
+    /// The kind of which its controller makes a job that describes the pods, if this one does not.
+    pub fn makes(&self) -> Option<&'static Self> {
+        let made = self.pods.iter().find_map(|place| match place {
+            Place::Made { of, .. } => Some(*of),
+            _ => None,
+        });
+        made.and_then(find)
     }
 
     /// The `apiVersion` of its jobs.

@@ -25,6 +25,7 @@ pub static MPI_JOB: JobKind = JobKind {
         },
     ],
     completes: None,
+    wraps: None,
     priority_class: Some("/spec/runPolicy/schedulingPolicy/priorityClass"),
     unless: Shown::Never,
     status: Some(Status {

@@ -33,6 +33,7 @@ pub static RAY_JOB: JobKind = JobKind {
         },
     ],
     completes: Some(complete_job),
+    wraps: None,
     priority_class: None,
     unless: Shown::There("/spec/clusterSelector"),
     status: Some(Status {
@@ -69,6 +70,7 @@ pub static RAY_CLUSTER: JobKind = JobKind {
         },
     ],
     completes: Some(complete_cluster),
+    wraps: None,
     priority_class: None,
     unless: Shown::Never,
     status: Some(Status {
