@@ -101,7 +101,7 @@ async fn reconcile_train(ground: &Ground, job: &Value, runtime: &Value) {
             for patch in patches.as_array().into_iter().flatten() {
                 let parts = spec["replicatedJobs"].as_array_mut().unwrap();
                 let part = parts.iter_mut().find(|part| part["name"] == patch["name"]).unwrap();
-                json_patch::merge(&mut part["template"], &patch["template"]);
+                merge(&mut part["template"], &patch["template"]);
             }
         }
         spec["suspend"] = json!(suspended);
@@ -120,6 +120,18 @@ async fn reconcile_train(ground: &Ground, job: &Value, runtime: &Value) {
     let conditions = [condition("Suspended", suspended), condition("Complete", is(set, "Completed"))];
     let jobs = set["status"]["replicatedJobsStatus"].clone();
     say(ground, "TrainJob", job, json!({ "conditions": conditions, "jobsStatus": jobs })).await;
+}
+
+/// Puts what is in the one into the other.
+fn merge(into: &mut Value, more: &Value) {
+    match (into.as_object_mut(), more.as_object()) {
+        (Some(fields), Some(more)) => {
+            for (key, value) in more {
+                merge(fields.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        _ => *into = more.clone(),
+    }
 }
 
 async fn reconcile_set(ground: &Ground, set: &Value) {
