@@ -178,28 +178,26 @@ impl Ground {
             "PriorityClass" => ("scheduling.k8s.io", "v1"),
             "SchedulingPolicy" => ("scheduling.gen.io", "v1alpha1"),
             "JobSet" => ("jobset.x-k8s.io", "v1alpha2"),
-            "PyTorchJob" | "JAXJob" => ("kubeflow.org", "v1"),
+            "PyTorchJob" | "JAXJob" | "TFJob" | "XGBoostJob" | "PaddleJob" => ("kubeflow.org", "v1"),
+            "MPIJob" => ("kubeflow.org", "v2beta1"),
+            "RayJob" | "RayCluster" => ("ray.io", "v1"),
+            "AppWrapper" => ("workload.codeflare.dev", "v1beta2"),
             "ProvisioningRequest" => ("autoscaling.x-k8s.io", "v1"),
             "TrainJob" => ("trainer.kubeflow.org", "v1alpha1"),
             "CustomResourceDefinition" => ("apiextensions.k8s.io", "v1"),
             _ => ("kueue.x-k8s.io", "v1beta2"),
         };
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        match kind {
-            "Job"
-            | "CronJob"
-            | "Pod"
-            | "LimitRange"
-            | "Event"
-            | "LocalQueue"
-            | "Workload"
-            | "JobSet"
-            | "PyTorchJob"
-            | "JAXJob"
-            | "TrainJob"
-            | "PodTemplate"
-            | "ProvisioningRequest" => Api::namespaced_with(self.client.clone(), &self.name, &resource),
-            _ => Api::all_with(self.client.clone(), &resource),
+        let of_the_cluster = match group {
+            "kueue.x-k8s.io" => !matches!(kind, "LocalQueue" | "Workload"),
+            "" => kind == "Namespace",
+            "node.k8s.io" | "scheduling.k8s.io" | "scheduling.gen.io" | "apiextensions.k8s.io" => true,
+            _ => false,
+        };
+        if of_the_cluster {
+            Api::all_with(self.client.clone(), &resource)
+        } else {
+            Api::namespaced_with(self.client.clone(), &self.name, &resource)
         }
     }
 }

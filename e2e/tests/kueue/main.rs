@@ -14,6 +14,7 @@
 mod apart;
 mod bad_input;
 mod doubles;
+mod every_kind;
 mod ground;
 mod jobs;
 mod journal;

@@ -103,8 +103,9 @@ impl Objects {
         let name = build::name(job.kind.kind, job.kind.group, &key.name, &job.uid);
         let other = WorkloadKey::new(Arc::clone(&key.namespace), name);
         let message = format!(
-            "Workload {other} has the name that this Job's would get, and is not this Job's: delete it, or give it \
-             its owner back"
+            "Workload {other} has the name that this {kind}'s would get, and is not this {kind}'s: delete it, or give it \
+             its owner back",
+            kind = job.kind.kind
         );
         self.workloads.contains_key(&other).then(|| jobs::note(job, true, "ErrWorkloadCompose", message))
     }

@@ -44,12 +44,13 @@ pub static APP_WRAPPER: JobKind = JobKind {
 
 const PHASE: &str = "/status/phase";
 
-/// The objects that are no jobs by themselves: what holds their pod template, and how many pods they make of it.
-const OTHERS: [(&str, &str, &str, Count); 4] = [
+/// The kinds of jobs of which its controller knows where the pods are. Of others they have to be declared.
+const KNOWN: [&str; 5] = ["Job", "JobSet", "PyTorchJob", "RayCluster", "RayJob"];
+/// The same of objects that are no jobs by themselves: what holds their pod template, and how many pods they make of it.
+const OTHERS: [(&str, &str, &str, Count); 3] = [
     ("v1", "Pod", "", &[]),
     ("apps/v1", "Deployment", "/spec/template", &[&["/spec/replicas"]]),
     ("apps/v1", "StatefulSet", "/spec/template", &[&["/spec/replicas"]]),
-    ("apps/v1", "ReplicaSet", "/spec/template", &[&["/spec/replicas"]]),
 ];
 
 /// The pod sets of a component: those that it declares, or those that an object of its kind has.
@@ -61,7 +62,8 @@ fn wrapped(component: &Value) -> Vec<Wrapped> {
     let Some(object) = component.pointer("/template") else { return vec![] };
     let says = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (says("apiVersion"), says("kind"));
-    let job = of_object(api_version, kind).into_iter().flat_map(|kind| kind.pods);
+    let job = of_object(api_version, kind).filter(|kind| KNOWN.contains(&kind.kind));
+    let job = job.into_iter().flat_map(|kind| kind.pods);
     let of_job = job.flat_map(|place| place.found(object));
     let others = OTHERS.iter().filter(|(version, name, ..)| (*version, *name) == (api_version, kind));
     let of_others =
