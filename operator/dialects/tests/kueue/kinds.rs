@@ -145,16 +145,16 @@ fn the_manifests_speak_of_every_kind() {
 
 #[test]
 fn workloads_have_kueues_names() {
-    // SHA-1 of kind, group, name and uid, one a line, as for Jobs.
-    let name = |kind: &str, group| build::name(kind, group, "train", "uid-train");
-    assert_eq!(
-        build::workload(&of("JobSet").whole(), (None, 0)).metadata.name,
-        Some(name("JobSet", "jobset.x-k8s.io"))
-    );
-    assert_eq!(
-        build::workload(&of("RayJob").whole(), (None, 0)).metadata.name,
-        Some(name("RayJob", "ray.io"))
-    );
+    // By Kueue 0.19.2's workload_names.go, as for Jobs.
+    for (kind, name) in [
+        ("JobSet", "jobset-train-8cf60"),
+        ("PyTorchJob", "pytorchjob-train-02b78"),
+        ("RayJob", "rayjob-train-4619b"),
+        ("AppWrapper", "appwrapper-train-35a9b"),
+    ] {
+        let made = build::workload(&of(kind).whole(), (None, 0));
+        assert_eq!(made.metadata.name.as_deref(), Some(name));
+    }
 }
 
 #[test]
