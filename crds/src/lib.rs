@@ -23,7 +23,7 @@ pub use definition::{Column, CustomResource, Definition, crd_json};
 
 /// The definitions of every kind in this crate, sorted by name: what `manifests/crds` holds.
 pub fn all() -> Vec<serde_json::Value> {
-    let mut crds = kueue::v1beta2::crds();
+    let mut crds = kueue::crds();
     crds.extend(scheduling::v1alpha1::crds());
     crds.sort_by_key(definition::name);
     crds

@@ -25,6 +25,7 @@ pub fn facts(crd: &Value, version: &str) -> Facts {
             "additionalPrinterColumns" => {
                 facts.insert("columns".into(), value.as_array().unwrap().iter().map(wordless).collect());
             }
+            "deprecationWarning" => {}
             _ => drop(facts.insert(key.clone(), value.clone())),
         }
     }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use facts::{Facts, facts};
 
-const VERSION: &str = "v1beta2";
+const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 
 /// Where we differ, and why: kind, fact, reason.
 const REASONED: &[(&str, &str, &str)] = &[
@@ -35,17 +35,20 @@ const REASONED: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn the_definitions_are_kueues_property_by_property() {
-    let theirs = by_kind(module::definitions().into_values());
-    let ours = by_kind(whalezen_crds::kueue::v1beta2::crds().into_iter());
-
+fn the_definitions_are_kueues_property_by_property_in_both_versions() {
     let mut unexplained = Vec::new();
     let mut explained = BTreeSet::new();
-    for kind in theirs.keys().chain(ours.keys()).collect::<BTreeSet<_>>() {
-        for (fact, difference) in differences(theirs.get(kind), ours.get(kind)) {
-            match REASONED.iter().position(|(k, f, _)| k == kind && *f == fact) {
-                Some(reason) => drop(explained.insert(reason)),
-                None => unexplained.push(format!("{kind}{fact}: {difference}")),
+    let mut compared = 0;
+    for version in VERSIONS {
+        let theirs = by_kind(module::definitions().into_values(), version);
+        let ours = by_kind(whalezen_crds::kueue::crds().into_iter(), version);
+        compared += theirs.values().map(Facts::len).sum::<usize>();
+        for kind in theirs.keys().chain(ours.keys()).collect::<BTreeSet<_>>() {
+            for (fact, difference) in differences(theirs.get(kind), ours.get(kind)) {
+                match REASONED.iter().position(|(k, f, _)| k == kind && *f == fact) {
+                    Some(reason) => drop(explained.insert(reason)),
+                    None => unexplained.push(format!("{version} {kind}{fact}: {difference}")),
+                }
             }
         }
     }
@@ -56,12 +59,11 @@ fn the_definitions_are_kueues_property_by_property() {
         REASONED.len(),
         "a reasoned difference is none any more: take it off the list"
     );
-    let compared: usize = theirs.values().map(Facts::len).sum();
-    assert!(compared > 2_500, "only {compared} facts were compared: the walk misses something");
+    assert!(compared > 5_000, "only {compared} facts were compared: the walk misses something");
 }
 
-fn by_kind(crds: impl Iterator<Item = serde_json::Value>) -> BTreeMap<String, Facts> {
-    crds.map(|crd| (crd["spec"]["names"]["kind"].as_str().unwrap().to_owned(), facts(&crd, VERSION)))
+fn by_kind(crds: impl Iterator<Item = serde_json::Value>, version: &str) -> BTreeMap<String, Facts> {
+    crds.map(|crd| (crd["spec"]["names"]["kind"].as_str().unwrap().to_owned(), facts(&crd, version)))
         .collect()
 }
 

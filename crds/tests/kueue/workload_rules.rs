@@ -24,10 +24,10 @@ impl Rule {
     }
 }
 
-/// The rules of a definition's root, in their order.
-fn rules(crd: &Value) -> Vec<Rule> {
+/// The rules of a definition's root in a version, in their order.
+fn rules(crd: &Value, version: &str) -> Vec<Rule> {
     let versions = crd["spec"]["versions"].as_array().unwrap();
-    let version = versions.iter().find(|version| version["name"] == super::VERSION).unwrap();
+    let version = versions.iter().find(|one| one["name"] == version).unwrap();
     let rules = version["schema"]["openAPIV3Schema"]["x-kubernetes-validations"].as_array().unwrap();
     rules.iter().map(|rule| Rule(Program::compile(rule["rule"].as_str().unwrap()).unwrap())).collect()
 }
@@ -53,6 +53,8 @@ fn class() -> impl Strategy<Value = Value> {
         .prop_map(|(group, kind, name)| json!({ "group": group, "kind": kind, "name": name }))
 }
 
+const SOURCES: &[&str] = &["kueue.x-k8s.io/workloadpriorityclass", "scheduling.k8s.io/priorityclass", ""];
+
 fn conditions() -> impl Strategy<Value = Value> {
     let status = || maybe(one_of(&["True", "False"]));
     (status(), status()).prop_map(|(reserved, admitted)| {
@@ -67,6 +69,8 @@ fn conditions() -> impl Strategy<Value = Value> {
 prop_compose! {
     fn workload()(
         class in maybe(class()),
+        // As v1beta1 has it.
+        old_class in (maybe(one_of(&["high", "low"])), maybe(one_of(SOURCES))),
         queue in maybe(one_of(&["one", "two"])),
         seconds in maybe((0..3_i64).prop_map(Value::from)),
         pod_sets in 1..3_usize,
@@ -77,6 +81,8 @@ prop_compose! {
             ("priorityClassRef", class),
             ("queueName", queue),
             ("maximumExecutionTimeSeconds", seconds),
+            ("priorityClassName", old_class.0),
+            ("priorityClassSource", old_class.1),
         ]);
         let status = status.map(|(conditions, assignments)| {
             let admission = assignments.map(|count| json!({ "podSetAssignments": vec!["set"; count] }));
@@ -89,8 +95,8 @@ prop_compose! {
 #[test]
 fn each_of_our_rules_allows_what_kueues_allows() {
     let crds = whalezen_crds::kueue::v1beta2::crds();
-    let ours = rules(crds.iter().find(|crd| crd["spec"]["names"]["kind"] == "Workload").unwrap());
-    let theirs = rules(&module::definitions()["Workload"]);
+    let ours = rules(crds.iter().find(|crd| crd["spec"]["names"]["kind"] == "Workload").unwrap(), "v1beta2");
+    let theirs = rules(&module::definitions()["Workload"], "v1beta2");
     assert_eq!(theirs.len(), ours.len());
 
     let mut runner = TestRunner::new(Config { cases: 2_000, ..Config::default() });
@@ -102,6 +108,23 @@ fn each_of_our_rules_allows_what_kueues_allows() {
         for (rule, (theirs, ours)) in both.enumerate() {
             prop_assert_eq!(theirs, ours, "rule {}", rule);
         }
+        Ok(())
+    });
+
+    compared.unwrap();
+}
+
+#[test]
+fn our_rules_of_v1beta1_together_allow_what_kueues_allow() {
+    let crds = whalezen_crds::kueue::crds();
+    let ours = rules(crds.iter().find(|crd| crd["spec"]["names"]["kind"] == "Workload").unwrap(), "v1beta1");
+    let theirs = rules(&module::definitions()["Workload"], "v1beta1");
+    assert_eq!(theirs.len(), ours.len());
+
+    let mut runner = TestRunner::new(Config { cases: 2_000, ..Config::default() });
+    let allow = |rules: &[Rule], old: &Value, new: &Value| rules.iter().all(|rule| rule.allows(old, new));
+    let compared = runner.run(&(workload(), workload()), |(old, new)| {
+        prop_assert_eq!(allow(&theirs, &old, &new), allow(&ours, &old, &new));
         Ok(())
     });
 

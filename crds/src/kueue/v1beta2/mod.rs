@@ -47,6 +47,7 @@ pub use topology_request::*;
 pub use usage::*;
 pub use workload::*;
 pub use workload_checks::*;
+pub(crate) use workload_rules::has_condition;
 pub use workload_status::*;
 
 use crate::definition::crd_json;

@@ -101,3 +101,5 @@ pub(super) const RULES: &[(&str, &str)] = &[
         "maximumExecutionTimeSeconds cannot be changed while the workload is admitted",
     ),
 ];
+
+pub(crate) use has_condition;

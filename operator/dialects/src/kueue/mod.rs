@@ -16,11 +16,13 @@
 //! | [`jobs`] | the life of a job under a queue |
 //! | [`provisioning`] | the admission checks that the cluster autoscaler answers |
 //! | [`settings`] | what an administrator decides for the whole cluster |
+//! | [`conversion`] | objects of v1beta1 as objects of v1beta2, and back |
 //! | [`objects`] | everything seen of all of these, and what is to be done next |
 
 pub mod admission;
 pub mod conditions;
 pub mod configuration;
+pub mod conversion;
 pub mod jobs;
 pub mod life;
 pub mod milestones;
