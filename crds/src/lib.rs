@@ -18,6 +18,7 @@ pub mod kueue;
 pub mod manifest;
 pub mod scheduling;
 pub mod schema;
+pub mod visibility;
 
 pub use definition::{Column, CustomResource, Definition, crd_json};
 

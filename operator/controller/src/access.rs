@@ -16,9 +16,6 @@ use tokio::{
 
 use crate::limiter::Limiter;
 
-/// How many are asked about in a second and at once: whoever can reach the port can make the API server work.
-const PER_SECOND: u32 = 5;
-const BURST: u32 = 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why somebody does not get what was asked for.
@@ -30,10 +27,18 @@ pub struct Access {
     limiter: Mutex<Limiter>,
 }
 
+/// How many are asked about in a second, and at once: whoever can reach a port can make the API server work.
+pub struct Pace {
+    /// In the long run.
+    pub per_second: u32,
+    /// At once.
+    pub burst: u32,
+}
+
 impl Access {
-    /// Asks by this client.
-    pub fn new(client: Client) -> Self {
-        Self { client, limiter: Mutex::new(Limiter::new(PER_SECOND, BURST, Instant::now())) }
+    /// Asks by this client, and not more often.
+    pub fn new(client: Client, pace: &Pace) -> Self {
+        Self { client, limiter: Mutex::new(Limiter::new(pace.per_second, pace.burst, Instant::now())) }
     }
 
     /// Whether whoever sent these headers may `verb` Workloads: this one, or all of a namespace, or all.
@@ -49,21 +54,44 @@ impl Access {
         let token =
             headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok()?.strip_prefix("Bearer "));
         let token = token.filter(|token| !token.is_empty()).ok_or(UNKNOWN)?;
+        let attributes = ResourceAttributes {
+            group: Some("kueue.x-k8s.io".to_owned()),
+            resource: Some("workloads".to_owned()),
+            verb: Some(verb.to_owned()),
+            namespace: namespace.map(ToOwned::to_owned),
+            name: name.map(ToOwned::to_owned),
+            ..ResourceAttributes::default()
+        };
+        self.ask(async {
+            let Some(user) = self.user(token).await? else { return Ok(Err(UNKNOWN)) };
+            let allowed = self.may(user, attributes).await?;
+            Ok(allowed.then_some(()).ok_or((StatusCode::FORBIDDEN, "you may not read these Workloads")))
+        })
+        .await
+    }
+
+    /// Whether this user may do this.
+    pub async fn permits(&self, user: UserInfo, attributes: ResourceAttributes) -> Result<(), Refusal> {
+        self.ask(async {
+            let allowed = self.may(user, attributes).await?;
+            Ok(allowed
+                .then_some(())
+                .ok_or((StatusCode::FORBIDDEN, "you may not read who waits in this queue")))
+        })
+        .await
+    }
+
+    /// Asks the API server, if not too much is asked of it, and not for long.
+    async fn ask(
+        &self,
+        asked: impl Future<Output = kube::Result<Result<(), Refusal>>>,
+    ) -> Result<(), Refusal> {
         if !self.limiter.lock().await.take(Instant::now()) {
             return Err((StatusCode::TOO_MANY_REQUESTS, "too many at once: try again in a second"));
         }
-        let asked = async {
-            let Some(user) = self.user(token).await? else { return Ok(Err(UNKNOWN)) };
-            let allowed = self.may(user, verb, namespace, name).await?;
-            Ok(if allowed {
-                Ok(())
-            } else {
-                Err((StatusCode::FORBIDDEN, "you may not read these Workloads"))
-            })
-        };
         match timeout(PATIENCE, asked).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err::<_, kube::Error>(problem)) => {
+            Ok(Err(problem)) => {
                 tracing::warn!("whether somebody may read could not be asked: {problem}");
                 Err((StatusCode::SERVICE_UNAVAILABLE, "the API server did not say whether you may"))
             }
@@ -81,21 +109,7 @@ impl Access {
         Ok(status.user.filter(|_| status.authenticated == Some(true)))
     }
 
-    async fn may(
-        &self,
-        user: UserInfo,
-        verb: &str,
-        namespace: Option<&str>,
-        name: Option<&str>,
-    ) -> kube::Result<bool> {
-        let attributes = ResourceAttributes {
-            group: Some("kueue.x-k8s.io".to_owned()),
-            resource: Some("workloads".to_owned()),
-            verb: Some(verb.to_owned()),
-            namespace: namespace.map(ToOwned::to_owned),
-            name: name.map(ToOwned::to_owned),
-            ..ResourceAttributes::default()
-        };
+    async fn may(&self, user: UserInfo, attributes: ResourceAttributes) -> kube::Result<bool> {
         let spec = SubjectAccessReviewSpec {
             user: user.username,
             groups: user.groups,

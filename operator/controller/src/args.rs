@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{fs, net::SocketAddr, path::PathBuf};
+use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context, anyhow};
 use clap::Parser;
@@ -31,6 +31,20 @@ pub struct Args {
     /// Where /metrics, /healthz and /readyz are served, as `ADDRESS:PORT` or `:PORT`; `0` serves nothing.
     #[arg(long, default_value = ":8080")]
     metrics_bind_address: String,
+
+    /// Where conversions of v1beta1 objects and `visibility.kueue.x-k8s.io` are served over TLS, as `ADDRESS:PORT` or
+    /// `:PORT`; `0` serves neither. An operator that observes serves neither.
+    #[arg(long, default_value = ":9443")]
+    serving_bind_address: String,
+
+    /// The Service by which the API server reaches that port, in the lease's namespace. The certificate is in the Secret
+    /// of its name and `-certificate`.
+    #[arg(long, default_value = "whalezen-operator")]
+    pub serving_service: String,
+
+    /// For how many minutes a certificate is made. It is replaced when two thirds of them are over.
+    #[arg(long, default_value_t = 90 * 24 * 60, value_parser = clap::value_parser!(u32).range(1..))]
+    serving_certificate_minutes: u32,
 
     /// Kueue's configuration file (config.kueue.x-k8s.io/v1beta2 or v1beta1).
     #[arg(long, value_name = "FILE")]
@@ -73,12 +87,18 @@ pub struct Args {
 impl Args {
     /// The address that metrics are served on, if any.
     pub fn metrics_address(&self) -> anyhow::Result<Option<SocketAddr>> {
-        let text = match self.metrics_bind_address.as_str() {
-            "0" => return Ok(None),
-            port if port.starts_with(':') => format!("0.0.0.0{port}"),
-            address => address.to_owned(),
-        };
-        text.parse().map(Some).with_context(|| format!("--metrics-bind-address {text:?}"))
+        bind_address(&self.metrics_bind_address).context("--metrics-bind-address")
+    }
+
+    /// The address that is served on over TLS, if any.
+    pub fn serving_address(&self) -> anyhow::Result<Option<SocketAddr>> {
+        let address = bind_address(&self.serving_bind_address).context("--serving-bind-address")?;
+        Ok(address.filter(|_| !self.observe))
+    }
+
+    /// For how long a certificate is made.
+    pub fn certificate_life(&self) -> Duration {
+        Duration::from_mins(self.serving_certificate_minutes.into())
     }
 
     /// How much of the decision log is kept.
@@ -112,6 +132,15 @@ impl Args {
             format!("{host}_{:08x}", rand::random::<u32>())
         })
     }
+}
+
+fn bind_address(text: &str) -> anyhow::Result<Option<SocketAddr>> {
+    let text = match text {
+        "0" => return Ok(None),
+        port if port.starts_with(':') => format!("0.0.0.0{port}"),
+        address => address.to_owned(),
+    };
+    text.parse().map(Some).with_context(|| format!("{text:?} is no address"))
 }
 
 #[cfg(test)]

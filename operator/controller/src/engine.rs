@@ -219,6 +219,9 @@ impl Engine {
             Question::Explain(workload, to) => {
                 let _ = to.send(self.objects.state.explain(&workload));
             }
+            Question::Pending(queue, page, to) => {
+                let _ = to.send(self.objects.pending(&queue, page));
+            }
             Question::Observed(to) => {
                 let _ = to.send(self.observer.as_ref().map(Observer::summary));
             }

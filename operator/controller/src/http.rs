@@ -22,7 +22,7 @@ use tokio::{
 use whalezen_core::name::WorkloadKey;
 
 use crate::{
-    access::{Access, Refusal},
+    access::{Access, Pace, Refusal},
     log::{Wanted, wanted},
     metrics::Metrics,
     questions::Asker,
@@ -35,6 +35,9 @@ const LINES: &str = "application/x-ndjson";
 const SHOWN: usize = 1000;
 const MOST: usize = 100_000;
 const BUSY: Refusal = (StatusCode::SERVICE_UNAVAILABLE, "busy: try again");
+
+/// How often the API server is asked who may read.
+pub const PACE: Pace = Pace { per_second: 5, burst: 20 };
 
 /// What pages are made from.
 pub struct Pages {

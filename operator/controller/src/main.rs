@@ -23,6 +23,7 @@ mod notes;
 mod questions;
 mod retries;
 mod sender;
+mod served;
 mod status;
 mod timers;
 mod watch;
@@ -91,14 +92,25 @@ async fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(address) = args.metrics_address()? {
         let pages = http::Pages {
             metrics: Arc::clone(&metrics),
-            asker,
-            access: access::Access::new(client.clone()),
+            asker: asker.clone(),
+            access: access::Access::new(client.clone(), &http::PACE),
             ready: is_ready,
             log: args.decision_log.clone(),
             readers: Semaphore::new(1),
         };
         let server = http::serve(address, pages).await?;
         tokio::spawn(server);
+    }
+    if let Some(address) = args.serving_address()? {
+        let server = served::serve(served::Serving {
+            address,
+            namespace: args.lease_namespace.clone(),
+            service: args.serving_service.clone(),
+            certificate_life: args.certificate_life(),
+            client: client.clone(),
+            asker,
+        });
+        tokio::spawn(server.await?);
     }
     let leadership = if args.observe {
         lease::never()

@@ -10,7 +10,9 @@ use whalezen_core::{
     name::WorkloadKey,
     state::{Snapshot, explain::Explanation},
 };
+use whalezen_crds::visibility::PendingWorkload;
 use whalezen_decisions::observe::Summary;
+use whalezen_dialects::kueue::visibility::{InQueue, Page};
 
 use crate::metrics::gauges::Gauges;
 
@@ -28,6 +30,8 @@ pub enum Question {
     Snapshot(oneshot::Sender<Snapshot>),
     /// Why does this workload wait? Nothing if it is not known.
     Explain(WorkloadKey, oneshot::Sender<Option<Explanation>>),
+    /// Who waits in a queue, in which order? Nothing if the queue is not known.
+    Pending(InQueue, Page, oneshot::Sender<Option<Vec<PendingWorkload>>>),
     /// How do plans compare with what another scheduler does? Nothing if this replica decides itself.
     Observed(oneshot::Sender<Option<Summary>>),
 }
@@ -56,6 +60,11 @@ impl Asker {
     /// Why a workload waits.
     pub async fn explain(&self, workload: WorkloadKey) -> Option<Option<Explanation>> {
         self.ask(|to| Question::Explain(workload, to)).await
+    }
+
+    /// Who waits in a queue.
+    pub async fn pending(&self, queue: InQueue, page: Page) -> Option<Option<Vec<PendingWorkload>>> {
+        self.ask(|to| Question::Pending(queue, page, to)).await
     }
 
     /// How plans compare with what another scheduler does.

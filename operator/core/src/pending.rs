@@ -13,6 +13,7 @@
 //! else would take their quota back at once.
 
 mod cursor;
+mod line;
 
 use std::{
     cmp::{Ordering, Reverse},

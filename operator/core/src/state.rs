@@ -23,6 +23,7 @@ mod slices;
 mod snapshot;
 mod tally;
 mod telling;
+mod waiting;
 mod workloads;
 
 use std::{

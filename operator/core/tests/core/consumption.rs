@@ -329,6 +329,12 @@ fn whoever_had_others_stop_for_it_is_not_overtaken_by_them() {
     assert_eq!(world.run(), [""; 0]);
     assert_eq!(world.evicted(), ["ns/light-low"]);
     world.stop();
+    world.tell(wants("light-high", 2).priority(9));
+    world.state.settle();
+    let waiting = world.state.waiting(&"cq".into()).unwrap();
+    let waiting: Vec<_> = waiting.into_iter().map(|workload| workload.key.to_string()).collect();
+    assert_eq!(waiting, ["ns/light-high", "ns/heavy-high", "ns/light-low"]);
+    world.delete("ns/light-high");
     assert_eq!(world.run(), ["ns/heavy-high"]);
     assert!(world.comes_to_rest());
 }

@@ -216,3 +216,32 @@ fn an_event_that_changes_nothing_about_a_workload_wakes_nobody() {
         assert_eq!(plan.park.len() + plan.admit.len(), 0);
     }
 }
+
+fn line(world: &World) -> Vec<String> {
+    let waiting = world.state.waiting(&"cq".into()).unwrap();
+    waiting.into_iter().map(|workload| workload.key.to_string()).collect()
+}
+
+#[test]
+fn who_waits_is_listed_in_the_order_of_trying_asleep_or_not() {
+    for shape in [strict, best_effort] {
+        let mut world = world(1, shape)
+            .with(wants("late", 2, 30))
+            .with(wants("b", 2, 10))
+            .with(wants("urgent", 3, 40).priority(1))
+            .with(wants("a", 2, 10));
+        let order = ["ns/urgent", "ns/a", "ns/b", "ns/late"];
+        world.state.settle();
+        assert_eq!(line(&world), order);
+        assert_eq!(world.run(), [""; 0]);
+        assert_eq!(line(&world), order);
+    }
+    assert!(world(1, strict).state.waiting(&"other".into()).is_none());
+}
+
+#[test]
+fn who_waits_for_a_stopped_queue_is_listed_too() {
+    let mut world = world(1, QueueBuilder::stopped).with(wants("late", 1, 30)).with(wants("early", 1, 10));
+    world.run();
+    assert_eq!(line(&world), ["ns/early", "ns/late"]);
+}

@@ -17,6 +17,7 @@
 //! | [`provisioning`] | the admission checks that the cluster autoscaler answers |
 //! | [`settings`] | what an administrator decides for the whole cluster |
 //! | [`conversion`] | objects of v1beta1 as objects of v1beta2, and back |
+//! | [`visibility`] | who waits in a queue, for those who ask |
 //! | [`objects`] | everything seen of all of these, and what is to be done next |
 
 pub mod admission;
@@ -36,6 +37,7 @@ pub mod quota;
 pub mod reasons;
 pub mod resources;
 pub mod settings;
+pub mod visibility;
 pub mod workload;
 
 use crate::write::Target;

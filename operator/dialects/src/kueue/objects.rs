@@ -98,6 +98,11 @@ impl Objects {
         objects.state.remember(objects.settings.admission_fair_sharing.clone());
         objects
     }
+
+    /// What is known of a Workload beside what the core knows.
+    pub(super) fn view_of(&self, key: &WorkloadKey) -> Option<&WorkloadView> {
+        self.workloads.get(key)
+    }
 }
 
 /// Events.

@@ -57,6 +57,8 @@ pub struct WorkloadView {
     pub finalizers: Vec<String>,
     /// Whether nothing but its metadata could be read.
     pub unreadable: bool,
+    /// When it was made.
+    pub created: Timestamp,
     /// Since when it waits.
     pub since: Timestamp,
     /// Its pods as it asks for them, or what is wrong with them.
@@ -113,6 +115,7 @@ impl WorkloadView {
             deleting: object.metadata.deletion_timestamp.is_some(),
             finalizers: object.finalizers().to_vec(),
             unreadable: false,
+            created: created(object),
             since: queued_since(object, &status.conditions),
             conditions: status.conditions,
             gates: gates(object.annotations()).map(ToOwned::to_owned),
@@ -302,7 +305,7 @@ fn slice(object: &kueue::Workload) -> Option<Slice> {
     elastic.then(|| Slice {
         chain: annotations.get(annotation::WORKLOAD_SLICE_NAME).cloned().unwrap_or_else(|| object.name_any()),
         replaces: replaces(),
-        created: object.metadata.creation_timestamp.as_ref().map(conditions::timestamp).unwrap_or_default(),
+        created: created(object),
     })
 }
 

@@ -199,8 +199,9 @@ fn what_is_without_effect_is_warned_of_by_reason() {
     let want = [
         "featureGates.TASProfileMixed without effect: topologies are not acted on yet",
         "pprofBindAddress without effect: the operator has no profiling server",
-        "internalCertManagement.enable, webhook.port without effect: there are no webhooks; admission policies in the \
-         API server do their part",
+        "internalCertManagement.enable without effect: the operator makes its own certificate, for the Service that \
+         --serving-service names",
+        "webhook.port without effect: there are no admission webhooks; admission policies in the API server do their part",
     ];
     let mut found = v1beta2(text).warnings;
     found.sort();

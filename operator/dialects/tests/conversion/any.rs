@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// Numbers from a seed (SplitMix64).
+/// Numbers from a seed (`SplitMix64`).
 pub struct Dice(u64);
 
 impl Dice {

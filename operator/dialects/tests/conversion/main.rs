@@ -107,7 +107,8 @@ fn of(version: &str, kind: &str, rest: Value) -> Value {
     let mut object = json!({
         "apiVersion": format!("kueue.x-k8s.io/{version}"), "kind": kind, "metadata": { "name": "it" },
     });
-    object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    let Value::Object(rest) = rest else { panic!("{rest} has no fields") };
+    object.as_object_mut().unwrap().extend(rest);
     object
 }
 

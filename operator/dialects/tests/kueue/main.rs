@@ -39,4 +39,6 @@ mod steps;
 #[cfg(test)]
 mod totals;
 #[cfg(test)]
+mod visible;
+#[cfg(test)]
 mod words;

@@ -20,13 +20,16 @@ use Treatment::{Honoured, Ignored, Refused};
 pub type Field = (&'static str, Treatment);
 
 const WEBHOOKS: Treatment =
-    Ignored("there are no webhooks; admission policies in the API server do their part");
+    Ignored("there are no admission webhooks; admission policies in the API server do their part");
 const LEASE: Treatment =
     Ignored("the lease is named by --lease-namespace and --lease-name, and its times are fixed");
 const HEALTH: Treatment =
     Ignored("/healthz and /readyz are served beside the metrics (--metrics-bind-address)");
-const METRICS_TLS: Treatment = Ignored("nothing is served over TLS");
-const VISIBILITY: Treatment = Ignored("there is no visibility server");
+const TLS: Treatment =
+    Ignored("what is served over TLS has the library's safe versions and ciphers, and metrics have none");
+const CERTIFICATE: Treatment =
+    Ignored("the operator makes its own certificate, for the Service that --serving-service names");
+const VISIBILITY: Treatment = Ignored("who waits is told at --serving-bind-address");
 const LABELS: Treatment = Ignored("metrics have Kueue's labels and no others");
 
 /// The fields that both versions have.
@@ -60,9 +63,9 @@ pub const FIELDS: &[Field] = &[
     ("pprofBindAddress", Ignored("the operator has no profiling server")),
     ("controller.groupKindConcurrency", Ignored("one loop does the work of all controllers")),
     ("controller.cacheSyncTimeout", Ignored("the operator waits for as long as the API server needs")),
-    ("tls.minVersion", METRICS_TLS),
-    ("tls.cipherSuites", METRICS_TLS),
-    ("tls.curvePreferences", METRICS_TLS),
+    ("tls.minVersion", TLS),
+    ("tls.cipherSuites", TLS),
+    ("tls.curvePreferences", TLS),
     (
         "manageJobsWithoutQueueName",
         Refused("give Jobs a queue name, or a namespace a LocalQueue called \"default\""),
@@ -71,9 +74,9 @@ pub const FIELDS: &[Field] = &[
     ("managedJobsNamespaceSelector.matchExpressions[].key", Honoured),
     ("managedJobsNamespaceSelector.matchExpressions[].operator", Honoured),
     ("managedJobsNamespaceSelector.matchExpressions[].values", Honoured),
-    ("internalCertManagement.enable", WEBHOOKS),
-    ("internalCertManagement.webhookServiceName", WEBHOOKS),
-    ("internalCertManagement.webhookSecretName", WEBHOOKS),
+    ("internalCertManagement.enable", CERTIFICATE),
+    ("internalCertManagement.webhookServiceName", CERTIFICATE),
+    ("internalCertManagement.webhookSecretName", CERTIFICATE),
     ("waitForPodsReady.timeout", Honoured),
     ("waitForPodsReady.blockAdmission", Honoured),
     ("waitForPodsReady.requeuingStrategy.timestamp", Honoured),

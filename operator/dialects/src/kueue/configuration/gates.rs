@@ -107,7 +107,7 @@ pub const GATES: &[Gate] = &[
     ("TASReplaceNodeOnPodTermination", true, NO_TOPOLOGY),
     ("TASRespectNodeAffinityPreferred", false, NO_TOPOLOGY),
     ("TASValidateWorkloadSliceSize", true, NO_TOPOLOGY),
-    ("TLSOptions", true, Ignored("nothing is served over TLS")),
+    ("TLSOptions", true, Ignored("what is served over TLS has safe versions and ciphers")),
     ("TopologyAwareScheduling", true, NO_TOPOLOGY),
     (
         "UnadmittedWorkloadsExplicitStatus",
@@ -117,7 +117,7 @@ pub const GATES: &[Gate] = &[
     ("UnadmittedWorkloadsObservability", false, Honoured),
     ("ValidateRayAndSparkJobUpdates", true, NO_KIND),
     ("VectorizedResourceRequests", true, HOW),
-    ("VisibilityOnDemand", true, Ignored("there is no visibility server")),
+    ("VisibilityOnDemand", true, Ignored("who waits is told as long as the APIServices are there")),
     ("WorkloadIdentifierAnnotations", true, Ignored("both the labels and the annotations are read")),
     ("WorkloadPriorityClassDefaulting", false, ABSENT),
     ("WorkloadRequestUseMergePatch", false, HOW),

@@ -88,7 +88,9 @@ pub fn convert(mut object: Value, to: Version) -> Result<Value, Problem> {
     for path in only(to, &kind) {
         returning.put_back(&mut object, path);
     }
-    object["apiVersion"] = json!(to.api_version());
+    if let Value::Object(fields) = &mut object {
+        fields.insert("apiVersion".to_owned(), json!(to.api_version()));
+    }
     leaving.annotate(&mut object, from.annotation());
     if to == Version::V1Beta2 {
         check(&object).map_err(|problem| Problem(format!("this is no {kind} of v1beta2: {problem}")))?;

@@ -51,7 +51,7 @@ pub(super) fn to_v1beta2(assignment: &mut Assignment) -> Result<(), Problem> {
     } else {
         let slice = TopologyAssignmentSlice {
             domain_count: i32::try_from(counts.len()).unwrap_or(i32::MAX),
-            values_per_level: columns.into_iter().map(column).collect(),
+            values_per_level: columns.iter().map(|values| column(values)).collect(),
             pod_counts: pod_counts(counts),
         };
         json!([slice])
@@ -97,12 +97,12 @@ fn value(column: &Column, index: usize) -> Option<String> {
 }
 
 /// The values of one level, with what they have in common written once.
-fn column(values: Vec<String>) -> Column {
+fn column(values: &[String]) -> Column {
     let Some(first) = values.first() else { return Column::default() };
     if values.iter().all(|value| value == first) {
         return Column { universal: Some(first.clone()), individual: None };
     }
-    let prefix = common(first, &values, |a, b| a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count());
+    let prefix = common(first, values, |a, b| a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count());
     let prefix: String = first.chars().take(prefix).collect();
     let rest: Vec<&str> = values.iter().map(|value| value.strip_prefix(&prefix).unwrap_or(value)).collect();
     let first = rest.first().copied().unwrap_or_default();
