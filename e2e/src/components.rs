@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::binaries::{Binaries, sources};
+use crate::credentials;
 
 /// The controllers that matter where nodes and pods are simulated; the others would only cost
 /// time at start.
@@ -59,6 +60,16 @@ impl Layout {
     pub(crate) fn service_account_public_key(&self) -> PathBuf {
         self.certificates().join("service-account.pub")
     }
+    /// The authority of the API server's own proxy to aggregated APIs.
+    pub(crate) fn front_proxy_authority(&self) -> PathBuf {
+        self.certificates().join("front-proxy-ca.crt")
+    }
+    pub(crate) fn front_proxy_certificate(&self) -> PathBuf {
+        self.certificates().join("front-proxy-client.crt")
+    }
+    pub(crate) fn front_proxy_key(&self) -> PathBuf {
+        self.certificates().join("front-proxy-client.key")
+    }
     pub(crate) fn tokens(&self) -> PathBuf {
         self.certificates().join("tokens.csv")
     }
@@ -97,7 +108,18 @@ pub(crate) fn apiserver(binaries: &Binaries, layout: &Layout, simulated: bool, e
         .arg(format!("--service-account-key-file={}", layout.service_account_public_key().display()))
         .arg(format!("--service-account-signing-key-file={}", layout.service_account_key().display()))
         .args(["--authorization-mode=RBAC", "--service-cluster-ip-range=10.96.0.0/16"])
-        .args(["--allow-privileged", "--profiling=false"]);
+        .args(["--allow-privileged", "--profiling=false"])
+        // Nobody routes to Services here: the API server looks their endpoints up itself.
+        .arg("--enable-aggregator-routing=true")
+        .arg(format!("--requestheader-client-ca-file={}", layout.front_proxy_authority().display()))
+        .arg(format!("--requestheader-allowed-names={}", credentials::FRONT_PROXY))
+        .args([
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+        ])
+        .arg("--requestheader-extra-headers-prefix=X-Remote-Extra-")
+        .arg(format!("--proxy-client-cert-file={}", layout.front_proxy_certificate().display()))
+        .arg(format!("--proxy-client-key-file={}", layout.front_proxy_key().display()));
     if simulated {
         command.arg("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition");
     }

@@ -9,6 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
 
@@ -43,6 +44,25 @@ pub(crate) fn write_service_account_keys(private: &Path, public: &Path) -> Resul
     let spki = [&P256_PUBLIC_KEY_PREFIX, pair.public_key().as_ref()].concat();
     write_secret(private, pem("PRIVATE KEY", pkcs8.as_ref())?.as_bytes())?;
     write_secret(public, pem("PUBLIC KEY", &spki)?.as_bytes())
+}
+
+/// The name by which the API server's proxy is known to aggregated APIs.
+pub(crate) const FRONT_PROXY: &str = "front-proxy-client";
+
+/// Writes the certificate by which the API server's proxy shows who it is, its key, and its authority.
+pub(crate) fn write_front_proxy(authority: &Path, certificate: &Path, key: &Path) -> Result<()> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, "front-proxy-ca");
+    let authority_key = KeyPair::generate()?;
+    write_secret(authority, params.self_signed(&authority_key)?.pem().as_bytes())?;
+    let issuer = Issuer::new(params, authority_key);
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.distinguished_name.push(DnType::CommonName, FRONT_PROXY);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let own_key = KeyPair::generate()?;
+    write_secret(certificate, params.signed_by(&own_key, &issuer)?.pem().as_bytes())?;
+    write_secret(key, own_key.serialize_pem().as_bytes())
 }
 
 fn pem(label: &str, der: &[u8]) -> Result<String> {

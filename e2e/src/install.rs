@@ -25,6 +25,9 @@ impl Cluster {
         self.apply_dir(manifests("crds")).await.context("the custom resource definitions")?;
         self.kubectl(&["wait", "--for=condition=Established", "--timeout=30s", "crd", "--all"]).await?;
         self.apply_dir(manifests("kustomize/base/rbac")).await.context("the roles")?;
+        self.apply_dir(manifests("kustomize/base/serving"))
+            .await
+            .context("the Service and the APIs behind it")?;
         Ok(())
     }
 }

@@ -37,6 +37,7 @@ mod install;
 mod journal;
 pub mod kept;
 mod kubectl;
+mod kueuectl;
 mod node_object;
 mod node_pool;
 mod ports;

@@ -1,7 +1,7 @@
 //! Free TCP ports on the loopback interface.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
 
 use anyhow::{Result, bail};
 
@@ -30,6 +30,14 @@ pub(crate) fn free_ports<const N: usize>() -> Result<[u16; N]> {
         bail!("no free port between {} and {}", RANGE.start, RANGE.end);
     }
     Ok(found)
+}
+
+/// An address of this machine by which others could reach it, if it has one.
+pub(crate) fn own_address() -> Option<IpAddr> {
+    // Nothing is sent: the kernel chooses the address that it would send from.
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|address| !address.is_loopback())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::cluster::Cluster;
 use crate::install::manifests;
-use crate::ports::free_ports;
+use crate::ports::{free_ports, own_address};
 use crate::process::Process;
 
 const NAMESPACE: &str = "whalezen-system";
@@ -44,6 +44,7 @@ fn built(program: &str, package: &str) -> Result<PathBuf> {
 pub struct Replicas {
     operator: PathBuf,
     config: PathBuf,
+    flags: Vec<String>,
     kubeconfig: PathBuf,
     /// Where each keeps its decision log, in a folder of its name.
     logs: PathBuf,
@@ -51,6 +52,8 @@ pub struct Replicas {
     processes: Vec<Process>,
     /// Where each that was started serves, by its name.
     addresses: BTreeMap<String, SocketAddr>,
+    /// The ports at which the API server looks for the operator, and who has which.
+    endpoints: BTreeMap<u16, Option<String>>,
     /// How to reach the API server that the lease is in. A client lives no longer than the runtime that made it, and
     /// several tests may ask.
     administrator: kube::Config,
@@ -60,21 +63,29 @@ impl Replicas {
     /// Starts both with the configuration that they are installed with.
     pub async fn start(cluster: &Cluster, operator: &Path) -> Result<Self> {
         let config = manifests("kustomize/base/operator/controller_manager_config.yaml");
-        Self::start_with(cluster, operator, &config).await
+        Self::start_with(cluster, operator, &config, &[]).await
     }
 
-    /// Starts both with this configuration file.
-    pub async fn start_with(cluster: &Cluster, operator: &Path, config: &Path) -> Result<Self> {
+    /// Starts both with this configuration file and these further flags.
+    pub async fn start_with(
+        cluster: &Cluster,
+        operator: &Path,
+        config: &Path,
+        flags: &[&str],
+    ) -> Result<Self> {
         let mut replicas = Self {
             operator: operator.to_owned(),
             config: config.to_owned(),
+            flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
             kubeconfig: kubeconfig(cluster).await?,
             logs: cluster.state_dir().join("decisions"),
             started: 0,
             processes: Vec::new(),
             addresses: BTreeMap::new(),
+            endpoints: free_ports::<2>()?.map(|port| (port, None)).into(),
             administrator: cluster.config.clone(),
         };
+        replicas.publish_endpoints(cluster).await?;
         replicas.start_another(cluster)?;
         replicas.start_another(cluster)?;
         Ok(replicas)
@@ -86,19 +97,56 @@ impl Replicas {
         let identity = format!("replica-{}", self.started);
         let [port] = free_ports()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let serving = self.take_endpoint(&identity).map_or("0".to_owned(), |port| format!(":{port}"));
         let mut command = Command::new(&self.operator);
         command
             .arg(format!("--lease-namespace={NAMESPACE}"))
             .arg(format!("--lease-name={NAME}"))
             .arg(format!("--identity={identity}"))
             .arg(format!("--metrics-bind-address={address}"))
+            .arg(format!("--serving-bind-address={serving}"))
             .arg(format!("--decision-log={}", self.logs.join(&identity).display()))
             .arg("--config")
             .arg(&self.config)
+            .args(&self.flags)
             .env("KUBECONFIG", &self.kubeconfig);
         self.processes.push(cluster.spawn(&identity, &command)?);
         self.addresses.insert(identity, address);
         Ok(())
+    }
+
+    /// A port at which the API server looks for the operator and none that runs has.
+    fn take_endpoint(&mut self, identity: &str) -> Option<u16> {
+        let runs = |name: &String| self.processes.iter().any(|process| process.name() == name);
+        let (port, owner) = self.endpoints.iter_mut().find(|(_, owner)| !owner.as_ref().is_some_and(runs))?;
+        *owner = Some(identity.to_owned());
+        Some(*port)
+    }
+
+    /// Tells the API server where the replicas are, as the controllers of a real cluster do by the Service.
+    async fn publish_endpoints(&self, cluster: &Cluster) -> Result<()> {
+        let Some(address) = own_address() else { return Ok(()) };
+        for port in self.endpoints.keys() {
+            let slice = json!({
+                "apiVersion": "discovery.k8s.io/v1",
+                "kind": "EndpointSlice",
+                "metadata": {
+                    "name": format!("{NAME}-{port}"),
+                    "namespace": NAMESPACE,
+                    "labels": { "kubernetes.io/service-name": NAME },
+                },
+                "addressType": "IPv4",
+                "endpoints": [{ "addresses": [address], "conditions": { "ready": true } }],
+                "ports": [{ "name": "https", "port": port, "protocol": "TCP" }],
+            });
+            cluster.kubectl_apply_stdin(&slice.to_string()).await.context("where the replicas serve")?;
+        }
+        Ok(())
+    }
+
+    /// The ports at which the API server looks for the operator.
+    pub fn endpoints(&self) -> Vec<u16> {
+        self.endpoints.keys().copied().collect()
     }
 
     /// Where a replica serves.

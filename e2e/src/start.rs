@@ -86,6 +86,11 @@ async fn bring_up(
         &layout.service_account_key(),
         &layout.service_account_public_key(),
     )?;
+    credentials::write_front_proxy(
+        &layout.front_proxy_authority(),
+        &layout.front_proxy_certificate(),
+        &layout.front_proxy_key(),
+    )?;
     let spawn = |name: &str, command| Process::spawn(supervisor, name, layout.log(name), &command);
 
     let etcd = spawn("etcd", components::etcd(binaries, &layout))?;

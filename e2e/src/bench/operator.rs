@@ -39,6 +39,7 @@ impl Operator {
         command
             .arg("--no-leader-election")
             .args(["--metrics-bind-address", &metrics])
+            .args(["--serving-bind-address", "0"])
             .args(["--kube-api-qps", &local::QPS.to_string()])
             .args(["--kube-api-burst", &local::BURST.to_string()])
             .env("KUBECONFIG", kubeconfig);

@@ -47,6 +47,16 @@ impl Site {
 
     /// The same with a configuration of its own: a file beside this one.
     pub async fn start_with(nodes: u32, policies: bool, configuration: &str) -> Arc<Self> {
+        Self::start_with_flags(nodes, policies, configuration, &[]).await
+    }
+
+    /// The same with further flags.
+    pub async fn start_with_flags(
+        nodes: u32,
+        policies: bool,
+        configuration: &str,
+        flags: &[&str],
+    ) -> Arc<Self> {
         let given = std::env::var_os("WHALEZEN_OPERATOR").map(PathBuf::from);
         let operator = given.unwrap_or_else(|| built_operator().unwrap());
         let pool = NodePool::gpu("a100", nodes, GpuModel::A100_SXM4_80GB, 8);
@@ -57,7 +67,7 @@ impl Site {
             cluster.install_operator_without_policies().await.unwrap();
         }
         let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kueue").join(configuration);
-        let replicas = Replicas::start_with(&cluster, &operator, &config).await.unwrap();
+        let replicas = Replicas::start_with(&cluster, &operator, &config, flags).await.unwrap();
         let elected = timeout(DEADLINE, replicas.elected()).await;
         elected.unwrap_or_else(|_| panic!("no replica leads{}", replicas.last_words())).unwrap();
         let site = Self { cluster, replicas: replicas.into(), logs: Mutex::default() };
