@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use kube::Api;
 use serde_json::json;
 
@@ -188,6 +189,23 @@ impl Replicas {
             if self.processes.iter().all(|process| !process.is_running()) {
                 bail!("no replica of the operator runs{}", self.last_words());
             }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Waits until the API server passes requests on to the replicas. Each definition in which it is told whom to trust
+    /// has changed by then, for which the API server ends every watch of its objects.
+    pub async fn reached(&self) -> Result<()> {
+        let client = kube::Client::try_from(self.administrator.clone())?;
+        let api: Api<APIService> = Api::all(client);
+        loop {
+            let found = api.get("v1beta1.visibility.kueue.x-k8s.io").await?;
+            let conditions = found.status.and_then(|status| status.conditions).unwrap_or_default();
+            if conditions.iter().any(|condition| condition.type_ == "Available" && condition.status == "True")
+            {
+                return Ok(());
+            }
+            self.check()?;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

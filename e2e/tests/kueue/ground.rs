@@ -70,6 +70,8 @@ impl Site {
         let replicas = Replicas::start_with(&cluster, &operator, &config, flags).await.unwrap();
         let elected = timeout(DEADLINE, replicas.elected()).await;
         elected.unwrap_or_else(|_| panic!("no replica leads{}", replicas.last_words())).unwrap();
+        let reached = timeout(DEADLINE, replicas.reached()).await;
+        reached.unwrap_or_else(|_| panic!("no replica is reached{}", replicas.last_words())).unwrap();
         let site = Self { cluster, replicas: replicas.into(), logs: Mutex::default() };
         site.note_logs().await;
         Arc::new(site)

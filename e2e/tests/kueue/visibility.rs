@@ -63,7 +63,8 @@ async fn who_waits_is_listed_in_the_order_in_which_it_is_tried_with_offset_and_l
     assert_eq!(page["items"][0]["localQueueName"], QUEUE);
     assert_eq!(page["items"][0]["priority"], 0);
 
-    let missing = raw(&ground, &format!("{GROUP}/clusterqueues/nowhere/pendingworkloads")).await.unwrap_err();
+    let missing =
+        raw(&ground, &format!("{GROUP}/clusterqueues/visible-to-nobody/pendingworkloads")).await.unwrap_err();
     assert!(missing.contains("NotFound"), "{missing}");
     let nonsense = raw(&ground, &format!("{of_queue}?limit=many")).await.unwrap_err();
     assert!(nonsense.contains("is no number"), "{nonsense}");
