@@ -189,6 +189,7 @@ impl Offer<'_> {
             count: pod_set.count,
             flavors,
             usage: requests,
+            placement: None,
         });
         Ok(())
     }

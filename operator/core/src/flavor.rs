@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     labels::{Labels, Requirement},
-    name::FlavorName,
+    name::{FlavorName, TopologyName},
 };
 
 /// What a taint does to pods that do not tolerate it.
@@ -79,6 +79,9 @@ pub struct Flavor {
     pub taints: Vec<Taint>,
     /// The tolerations that admitted pods get.
     pub tolerations: Vec<Toleration>,
+    /// The topology of its nodes, if pods are placed on them.
+    #[serde(default)]
+    pub topology: Option<TopologyName>,
 }
 
 impl Flavor {
@@ -122,6 +125,7 @@ mod tests {
                 })
                 .collect(),
             tolerations: vec![],
+            topology: None,
         }
     }
 

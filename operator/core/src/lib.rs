@@ -17,6 +17,7 @@
 //! | [`quantity`] | amounts of resources, their parser and their canonical text |
 //! | [`labels`] | label sets, selectors, node affinity |
 //! | [`flavor`] | `ResourceFlavors`, taints and tolerations |
+//! | [`topology`] | how nodes stand together, and where pods are placed on them |
 //! | [`workload`] | workloads, their pod sets, their admission |
 //! | [`queue`] | ClusterQueues, LocalQueues and cohorts as people declare them |
 //! | [`consumption`] | what LocalQueues consumed lately |
@@ -45,5 +46,6 @@ pub mod quantity;
 pub mod queue;
 pub mod state;
 pub mod testing;
+pub mod topology;
 pub mod verdict;
 pub mod workload;

@@ -114,6 +114,14 @@ name!(
     /// An admission check's name.
     CheckName
 );
+name!(
+    /// A Topology's name.
+    TopologyName
+);
+name!(
+    /// A node's name.
+    HostName
+);
 namespaced!(
     /// A LocalQueue's namespace and name.
     LocalQueueKey
@@ -121,6 +129,10 @@ namespaced!(
 namespaced!(
     /// A workload's namespace and name.
     WorkloadKey
+);
+namespaced!(
+    /// A pod's namespace and name.
+    PodKey
 );
 
 impl ResourceName {

@@ -20,6 +20,7 @@
 //! Amounts are in whole units: cores, bytes, devices.
 
 mod build;
+mod nodes;
 mod workload;
 mod world;
 
@@ -28,6 +29,7 @@ pub use self::{
         CohortBuilder, FlavorBuilder, LocalQueueBuilder, NamespaceBuilder, QueueBuilder, amount, cohort,
         flavor, key, local_key, local_queue, namespace, queue,
     },
+    nodes::{NodeBuilder, foreign_pod, node, topology},
     workload::{WorkloadBuilder, workload},
     world::{Answer, Applier, Fact, ObligingApplier, RefusingApplier, World},
 };

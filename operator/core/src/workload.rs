@@ -8,6 +8,7 @@ use crate::{
     flavor::NodeDemand,
     name::{ClusterQueueName, FlavorName, FlavorResource, LocalQueueKey, ResourceName, WorkloadKey},
     quantity::{Amount, Amounts, Usage},
+    topology::{Placement, Stays, TopologyRequest},
     verdict::{Told, Verdict},
 };
 
@@ -29,6 +30,24 @@ pub struct PodSet {
     pub per_pod: Amounts,
     /// What its pods demand of their nodes.
     pub demand: NodeDemand,
+    /// What one pod requests of its node, where that is not what it requests of the quota.
+    #[serde(default)]
+    pub of_node: Option<Amounts>,
+    /// Where its pods are to be placed, if it says so.
+    #[serde(default)]
+    pub topology: Option<TopologyRequest>,
+}
+
+impl PodSet {
+    /// What one pod requests of its node.
+    pub fn of_its_node(&self) -> &Amounts {
+        self.of_node.as_ref().unwrap_or(&self.per_pod)
+    }
+
+    /// Whether it asks for a place.
+    pub fn asks_for_a_place(&self) -> bool {
+        self.topology.as_ref().is_some_and(TopologyRequest::is_explicit)
+    }
 }
 
 /// What was given to one pod set.
@@ -42,6 +61,9 @@ pub struct PodSetAssignment {
     pub flavors: BTreeMap<ResourceName, FlavorName>,
     /// What all its pods together use.
     pub usage: Amounts,
+    /// Where its pods are, if they were placed.
+    #[serde(default)]
+    pub placement: Option<Placement>,
 }
 
 impl PodSetAssignment {
@@ -168,6 +190,14 @@ impl Workload {
             let per_pod = amount.0.checked_div(i64::from(given.count)).unwrap_or_default();
             (key, left.map_or(amount, |left| Amount(per_pod * i64::from(left))))
         })
+    }
+
+    /// What it takes of the nodes of what it was given.
+    pub fn stays(&self, given: &Admission) -> Stays {
+        if given.pod_sets.iter().all(|given| given.placement.is_none()) {
+            return Stays::default();
+        }
+        self.pod_sets.as_ref().map_or_else(|_| Stays::default(), |sets| Stays::of(sets, &given.pod_sets))
     }
 
     /// What it holds, if it holds quota.

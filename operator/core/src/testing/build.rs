@@ -42,7 +42,7 @@ pub struct FlavorBuilder(Flavor);
 /// A flavor without labels and taints.
 pub fn flavor(name: &str) -> FlavorBuilder {
     let (labels, taints, tolerations) = (Labels::new(), Vec::new(), Vec::new());
-    FlavorBuilder(Flavor { name: name.into(), labels, taints, tolerations })
+    FlavorBuilder(Flavor { name: name.into(), labels, taints, tolerations, topology: None })
 }
 
 impl FlavorBuilder {
@@ -55,6 +55,12 @@ impl FlavorBuilder {
     /// Its nodes carry this `NoSchedule` taint.
     pub fn taint(mut self, taint: &str, value: &str) -> Self {
         self.0.taints.push(Taint { key: taint.into(), value: value.into(), effect: TaintEffect::NoSchedule });
+        self
+    }
+
+    /// Its nodes stand together as this topology says.
+    pub fn topology(mut self, name: &str) -> Self {
+        self.0.topology = Some(name.into());
         self
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     flavor::{NodeDemand, Toleration},
     name::{FlavorName, LocalQueueKey},
     quantity::Amounts,
+    topology::{Layer, Nearness, TopologyRequest},
     verdict::{Reason, Verdict},
     workload::{Admission, HeldBack, Phase, PodSet, PodSetAssignment, Timestamp, Workload, total},
 };
@@ -100,7 +101,8 @@ impl WorkloadBuilder {
     /// Another pod set: `count` pods that request this much each.
     pub fn pods<const N: usize>(mut self, name: &str, count: u32, per_pod: [(&str, i64); N]) -> Self {
         let (per_pod, demand) = (amounts(per_pod), NodeDemand::default());
-        self.pod_sets.push(PodSet { name: name.into(), count, min_count: None, per_pod, demand });
+        let (name, min_count, of_node, topology) = (name.into(), None, None, None);
+        self.pod_sets.push(PodSet { name, count, min_count, per_pod, demand, of_node, topology });
         self
     }
 
@@ -128,6 +130,38 @@ impl WorkloadBuilder {
     pub fn tolerate(self, taint: &str) -> Self {
         let toleration = Toleration { key: taint.into(), exists: true, value: String::new(), effect: None };
         self.demand(|demand| demand.tolerations.push(toleration))
+    }
+
+    /// The pods of the last pod set are to be in one domain of this level.
+    pub fn required(self, level: &str) -> Self {
+        self.topology(|topology| topology.nearness = Some(Nearness::Required(level.into())))
+    }
+
+    /// The pods of the last pod set should be in one domain of this level.
+    pub fn preferred(self, level: &str) -> Self {
+        self.topology(|topology| topology.nearness = Some(Nearness::Preferred(level.into())))
+    }
+
+    /// The pods of the last pod set may be anywhere.
+    pub fn unconstrained(self) -> Self {
+        self.topology(|topology| topology.nearness = Some(Nearness::Unconstrained))
+    }
+
+    /// So many pods of the last pod set, and of each such slice that it has so far, are to be in one domain of this level.
+    pub fn slices(self, size: u32, level: &str) -> Self {
+        self.topology(|topology| topology.layers.push(Layer { level: level.into(), size }))
+    }
+
+    /// The last pod set is placed together with the others of this group.
+    pub fn placed_with(self, group: &str) -> Self {
+        self.topology(|topology| topology.group = Some(group.into()))
+    }
+
+    fn topology(mut self, change: impl FnOnce(&mut TopologyRequest)) -> Self {
+        if let Some(pod_set) = self.pod_sets.last_mut() {
+            change(pod_set.topology.get_or_insert_default());
+        }
+        self
     }
 
     fn demand(mut self, change: impl FnOnce(&mut NodeDemand)) -> Self {
@@ -194,6 +228,7 @@ impl From<WorkloadBuilder> for Workload {
                 count: of.count,
                 flavors: of.per_pod.keys().map(|r| (r.clone(), flavor.clone())).collect::<BTreeMap<_, _>>(),
                 usage: total(&of.per_pod, of.count).unwrap_or_default(),
+                placement: None,
             };
             let pod_sets = pod_sets.iter().map(assignment).collect();
             let admission = Admission { cluster_queue: cluster_queue.into(), pod_sets };

@@ -31,6 +31,8 @@ mod reports;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]
+mod topology;
+#[cfg(test)]
 mod tries;
 
 /// The resource that most tests count in.

@@ -36,6 +36,7 @@ pub fn flavor(object: &kueue::ResourceFlavor) -> Flavor {
         labels: object.spec.node_labels.clone(),
         taints: object.spec.node_taints.iter().filter_map(taint).collect(),
         tolerations: object.spec.tolerations.iter().map(toleration).collect(),
+        topology: None,
     }
 }
 

@@ -278,6 +278,7 @@ fn admission(given: &kueue::Admission, pod_sets: &[PodSet]) -> Admission {
             count,
             flavors: given.flavors.iter().map(|(r, f)| (r.as_str().into(), f.as_str().into())).collect(),
             usage: usage.collect(),
+            placement: None,
         }
     };
     Admission {

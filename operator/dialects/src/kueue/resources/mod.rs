@@ -110,6 +110,8 @@ impl Rules {
                         min_count: of.min_count.map(|least| least.min(count)),
                         per_pod,
                         demand: template.demand,
+                        of_node: None,
+                        topology: None,
                     });
                 }
                 Err(about) => return Counted::impossible(problem(about)),
