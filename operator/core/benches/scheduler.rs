@@ -15,7 +15,11 @@ use whalezen_core::{
     plan::{FairStrategy, Policy, plan},
     queue::{Reclaim, WithinQueue},
     state::{Event, Snapshot},
-    testing::{ObligingApplier, QueueBuilder, World, flavor, local_queue, queue, workload},
+    testing::{
+        ObligingApplier, QueueBuilder, World, flavor, foreign_pod, key, local_queue, node, queue, topology,
+        workload,
+    },
+    topology::{Ask, HOST, Rules},
     workload::Phase,
 };
 
@@ -139,5 +143,52 @@ fn fair_order(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, one_event, one_cycle, victims, fair_order);
+/// 640 hosts of 96 cores in ten racks, of which each is a fifth full.
+fn hosts() -> World {
+    let mut world = World::new().with(topology("t", ["block", "rack", HOST])).with(flavor("f").topology("t"));
+    world.tell(queue("q").group([CPU]).flavor("f", [(CPU, 100_000)]));
+    world.tell(local_queue("ns/lq", "q"));
+    for index in 0..640 {
+        let name = format!("h{index:03}");
+        let host = node(&name).label("block", "b").label("rack", &format!("r{}", index / 64));
+        world.tell(host.has(CPU, 96));
+        world.tell(foreign_pod(&format!("ns/{name}"), &name, [(CPU, 16 + index % 8)]));
+    }
+    world.state.settle();
+    world
+}
+
+fn placement(criterion: &mut Criterion) {
+    let mut world = hosts();
+    for (name, it) in [
+        ("required in a rack", workload("ns/it").pods("main", 64, [(CPU, 60)]).required("rack")),
+        ("preferred in a rack", workload("ns/it").pods("main", 64, [(CPU, 60)]).preferred("rack")),
+        ("anywhere", workload("ns/it").pods("main", 64, [(CPU, 60)]).unconstrained()),
+    ] {
+        world.tell(it);
+        world.state.settle();
+        let pod_sets = world.state.pod_sets(&key("ns/it")).map(|pod_sets| pod_sets.to_vec());
+        let ask = |pod_set| Ask { pod_set, flavor: "f".into(), implied: false };
+        let asks: Vec<Ask> = pod_sets.unwrap_or_default().into_iter().map(ask).collect();
+        let trees = world.state.trees();
+        assert!(trees.place(&asks, world.state.taken(), Rules::default()).is_ok());
+        criterion.bench_function(&format!("a place for 64 pods on 640 hosts, {name}"), |bencher| {
+            bencher.iter(|| black_box(trees.place(&asks, world.state.taken(), Rules::default())));
+        });
+        criterion.bench_function(&format!("a plan that gives it, {name}"), |bencher| {
+            bencher.iter(|| black_box(plan(&world.state, world.now, &world.policy)));
+        });
+        world.delete("ns/it");
+    }
+    criterion.bench_function("a node of 640 that changes", |bencher| {
+        let mut cores = 96;
+        bencher.iter(|| {
+            cores = if cores == 96 { 95 } else { 96 };
+            world.tell(node("h000").label("block", "b").label("rack", "r0").has(CPU, cores));
+            world.state.settle();
+        });
+    });
+}
+
+criterion_group!(benches, one_event, one_cycle, victims, fair_order, placement);
 criterion_main!(benches);

@@ -3,10 +3,12 @@
 //! Resources of one group come from one flavor. Flavors are tried in the queue's order; a flavor ends the search
 //! if it fits, unless the queue would rather see whether a later one does so without borrowing or preemption
 //! (`flavorFungibility`); of those that did not end it the best is taken. Pod sets are treated in order, each on
-//! top of what those before it take. A search may go on behind the flavors of one before it ([`Progress`]). The rules are
+//! top of what those before it take; those of a topology group are treated as one. Once all have their flavors, those
+//! that are to be placed get their [places]. A search may go on behind the flavors of one before it ([`Progress`]). The rules are
 //! Kueue's (KEP-582).
 
 mod mode;
+mod places;
 mod progress;
 
 use std::{
@@ -19,9 +21,10 @@ pub use self::progress::Progress;
 use crate::{
     name::{FlavorName, FlavorResource, ResourceName},
     overlay::Overlay,
-    preempt::Search,
+    preempt::{Search, Wanted},
     quantity::{Amount, Amounts, Usage, format},
     queue::{ClusterQueue, FlavorQuotas, Reclaim},
+    topology::Ask,
     verdict::{Reason, Refusal, Until, Verdict},
     workload::{Admission, PodSet, PodSetAssignment, total},
 };
@@ -37,6 +40,9 @@ pub struct Assignment {
     pub borrowing: u32,
     /// What others would have to give back first. If there is nothing, it fits.
     pub contested: BTreeSet<FlavorResource>,
+    /// What of it is placed on nodes. If anything is contested, the places are those that it would have if nobody were there,
+    /// until a way to it is found.
+    pub asks: Vec<Ask>,
     /// What it waits for as long as nobody gives that back.
     pub refusal: Option<Refusal>,
     /// How far the search came.
@@ -117,18 +123,28 @@ impl Offer<'_> {
         let mut draft = Draft::default();
         let Search { state, workload, queue, .. } = self.search;
         let replaced = state.replaced(workload, &queue.name);
-        for pod_set in pod_sets {
-            draft.held = replaced.map(|replaced| replaced.pod_set(&pod_set.name)).unwrap_or_default();
-            if let Err(obstacle) = self.assign_pod_set(pod_set, &mut draft, overlay) {
-                draft.waits.push(told(pod_set, obstacle.messages));
-                draft.progress.forget(draft.pod_sets.len());
+        for together in places::together(pod_sets) {
+            let Some((index, first)) = together.first().copied() else { continue };
+            draft.held = replaced.map(|replaced| replaced.pod_set(&first.name)).unwrap_or_default();
+            if let Err(obstacle) = self.assign_together(&together, &mut draft, overlay) {
+                draft.waits.push(told(first, obstacle.messages));
+                draft.progress.forget(index);
                 let refusal = self.refusal(&draft, obstacle.reason);
                 return Err(Box::new(Refused { refusal, progress: draft.progress }));
             }
         }
+        let position = |given: &PodSetAssignment| pod_sets.iter().position(|of| of.name == given.name);
+        draft.pod_sets.sort_by_key(position);
+        let asks = match self.place(pod_sets, &mut draft, overlay) {
+            Ok(asks) => asks,
+            Err(reason) => {
+                let refusal = self.refusal(&draft, reason);
+                return Err(Box::new(Refused { refusal, progress: draft.progress }));
+            }
+        };
         let refusal = (!draft.contested.is_empty()).then(|| self.refusal(&draft, Reason::WaitingForQuota));
         let Draft { pod_sets, usage, borrowing, contested, progress, .. } = draft;
-        Ok(Assignment { pod_sets, usage, borrowing, contested, refusal, progress })
+        Ok(Assignment { pod_sets, usage, borrowing, contested, asks, refusal, progress })
     }
 
     fn refusal(&self, draft: &Draft, reason: Reason) -> Refusal {
@@ -137,13 +153,15 @@ impl Offer<'_> {
         Refusal { verdict, until, behind: self.behind.clone() }
     }
 
-    fn assign_pod_set(
+    /// Flavors for pod sets that get the same ones.
+    fn assign_together(
         &self,
-        pod_set: &PodSet,
+        together: &[(usize, &PodSet)],
         draft: &mut Draft,
         overlay: &mut Overlay<'_>,
     ) -> Result<(), Obstacle> {
-        let Some(mut requests) = self.requests(pod_set) else {
+        let requests = together.iter().map(|(_, pod_set)| self.requests(pod_set)).collect::<Option<Vec<_>>>();
+        let (Some(requests), Some((index, first))) = (requests, together.first().copied()) else {
             draft.waits_until(Until::Redeclared);
             return Err(Obstacle::new(
                 Reason::Misconfigured,
@@ -166,31 +184,28 @@ impl Offer<'_> {
                 return Err(Obstacle::new(Reason::NoMatchingFlavor, message));
             };
             let of_group = || asked.iter().filter(|(resource, _)| group.resources.contains(resource));
-            let index = draft.pod_sets.len();
             let left = self.behind.left(index, resource, &group.flavors);
-            let candidate = self.choose(left, pod_set, of_group, draft, &mut waits, overlay)?;
+            let candidate = self.choose(left, together, of_group, draft, &mut waits, overlay)?;
             draft.progress.note(index, resource, candidate.left);
             draft.borrowing = draft.borrowing.max(candidate.mode.borrowing);
             draft.contested.extend(candidate.contested);
             flavors.extend(of_group().map(|(resource, _)| (resource.clone(), candidate.flavor.clone())));
         }
-        // What no flavor was needed for (nothing is asked of it) is not part of what is given.
-        requests.retain(|resource, _| flavors.contains_key(resource));
         for (resource, flavor) in &flavors {
             let amount = asked.get(resource).copied().unwrap_or_default();
             let key = FlavorResource { flavor: flavor.clone(), resource: resource.clone() };
             *draft.usage.entry(key).or_default() += amount;
         }
         if !waits.is_empty() {
-            draft.waits.push(told(pod_set, waits));
+            draft.waits.push(told(first, waits));
         }
-        draft.pod_sets.push(PodSetAssignment {
-            name: Arc::clone(&pod_set.name),
-            count: pod_set.count,
-            flavors,
-            usage: requests,
-            placement: None,
-        });
+        for ((_, pod_set), mut usage) in together.iter().zip(requests) {
+            // What no flavor was needed for (nothing is asked of it) is not part of what is given.
+            usage.retain(|resource, _| flavors.contains_key(resource));
+            let (name, count, placement) = (Arc::clone(&pod_set.name), pod_set.count, None);
+            let flavors = self.flavors_of(pod_set, &usage, &flavors);
+            draft.pod_sets.push(PodSetAssignment { name, count, flavors, usage, placement });
+        }
         Ok(())
     }
 
@@ -208,7 +223,7 @@ impl Offer<'_> {
     fn choose<'r, I: Iterator<Item = (&'r ResourceName, &'r Amount)>>(
         &self,
         flavors: &[FlavorQuotas],
-        pod_set: &PodSet,
+        together: &[(usize, &PodSet)],
         requests: impl Fn() -> I,
         draft: &mut Draft,
         waits: &mut Vec<String>,
@@ -222,10 +237,11 @@ impl Offer<'_> {
         // The mildest obstacle of any flavor is what the group waits for.
         let mut reason = Reason::NoMatchingFlavor;
         for (index, flavor) in flavors.iter().map(|f| &f.flavor).enumerate() {
-            if !self.is_planned(flavor, pod_set, requests()) {
+            if !together.iter().all(|(_, pod_set)| self.is_planned(flavor, pod_set, requests())) {
                 continue;
             }
-            let fits = self.matches(flavor, pod_set).and_then(|()| draft.may_take(flavor, requests()));
+            let fits = together.iter().try_for_each(|(_, pod_set)| self.matches(flavor, pod_set));
+            let fits = fits.and_then(|()| draft.may_take(flavor, requests()));
             if let Err(message) = fits {
                 messages.push(message);
                 continue;
@@ -295,6 +311,7 @@ impl Offer<'_> {
         let Some(flavor) = self.search.state.flavors().get(name) else {
             return Err(format!("flavor {name} not found"));
         };
+        self.places(flavor, pod_set)?;
         if let Some(taint) = flavor.untolerated(&pod_set.demand) {
             return Err(format!("untolerated taint {taint} in flavor {name}"));
         }
@@ -375,10 +392,11 @@ impl Offer<'_> {
         }
         let contested = BTreeSet::from([key.clone()]);
         let usage = Usage::from([(key.clone(), wanted)]);
-        let victims = self.search.victims(&contested, &usage, overlay).unwrap_or_default();
-        let released = overlay.without(&victims);
+        let asked = Wanted { usage: &usage, contested: &contested, asks: &[] };
+        let victims = self.search.victims(&asked, overlay).unwrap_or_default();
+        overlay.remove(&victims);
         let borrowing = forest.borrowing_level(&overlay.later, leaf, key, wanted);
-        overlay.restore(released);
+        overlay.restore(&victims);
         let answer = if victims.is_empty() {
             Answer::NoCandidates
         } else if victims.iter().any(|victim| victim.leaf == leaf) {
@@ -400,13 +418,17 @@ impl Offer<'_> {
 }
 
 impl Draft {
-    /// What is asked for beyond what is held already.
-    fn beyond_what_is_held(&self, requests: &Amounts) -> Amounts {
-        let beyond = |(resource, amount): (&ResourceName, &Amount)| {
+    /// What is asked for together beyond what is held already.
+    fn beyond_what_is_held(&self, requests: &[Amounts]) -> Amounts {
+        let mut asked = Amounts::new();
+        for (resource, amount) in requests.iter().flatten() {
+            *asked.entry(resource.clone()).or_default() += *amount;
+        }
+        for (resource, amount) in &mut asked {
             let held = self.held.get(resource).map(|(_, held)| *held).unwrap_or_default();
-            (resource.clone(), (*amount - held).max(Amount::ZERO))
-        };
-        requests.iter().map(beyond).collect()
+            *amount = (*amount - held).max(Amount::ZERO);
+        }
+        asked
     }
 
     /// Whether these may come from this flavor: what is held stays where it is, and the rest comes from there too.

@@ -2,7 +2,7 @@
 //!
 //! There are two pictures. *Now*: everybody is charged who holds quota, those who were told to stop included.
 //! *Later*: those who stop so that another fits are gone, and what is kept for those others is charged. What fits
-//! must fit in both: there is room for it, and it is not spoken for.
+//! must fit in both: there is room for it, and it is not spoken for. So it is with the nodes that pods are placed on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +13,7 @@ use crate::{
     preempt::Victim,
     quantity::{Amount, Usage},
     state::{Holder, State},
+    topology::{Ask, Misfit, Placement, Rules, Stays, Taken, Trees},
     workload::Eviction,
 };
 
@@ -24,8 +25,13 @@ pub struct Overlay<'a> {
     pub now: Used,
     /// What will be used.
     pub later: Used,
+    trees: &'a Trees,
+    /// What is taken of the nodes now.
+    taken: Taken,
+    /// What will be.
+    taken_later: Taken,
     /// Where something else is kept than in the state, and what.
-    kept_anew: BTreeMap<ClusterQueueName, Option<(NodeId, Usage)>>,
+    kept_anew: BTreeMap<ClusterQueueName, Option<Kept>>,
     /// Those who were chosen to stop in this plan.
     chosen: BTreeSet<WorkloadKey>,
     state: &'a State,
@@ -33,10 +39,16 @@ pub struct Overlay<'a> {
     penalties: BTreeMap<LocalQueueKey, Consumed>,
 }
 
-/// What was [released](Overlay::without) for a moment.
-#[must_use]
-#[derive(Debug)]
-pub struct Released(Vec<(NodeId, Usage)>);
+/// What is kept in a ClusterQueue.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// The leaf of that.
+    pub leaf: NodeId,
+    /// Of its quota.
+    pub usage: Usage,
+    /// Of the nodes.
+    pub stays: Stays,
+}
 
 impl<'a> Overlay<'a> {
     /// Both pictures of a settled state.
@@ -45,6 +57,9 @@ impl<'a> Overlay<'a> {
             forest: state.forest(),
             now: state.used().clone(),
             later: state.later().clone(),
+            trees: state.trees(),
+            taken: state.taken().clone(),
+            taken_later: state.taken_later().clone(),
             kept_anew: BTreeMap::new(),
             chosen: BTreeSet::new(),
             state,
@@ -74,47 +89,77 @@ impl<'a> Overlay<'a> {
         self.forest.fits(&self.now, leaf, usage) && self.forest.fits(&self.later, leaf, usage)
     }
 
-    /// Somebody gets quota.
-    pub fn admit(&mut self, leaf: NodeId, usage: &Usage) {
+    /// Whether there is room for this on the nodes now, and it is not spoken for.
+    pub fn has_room(&self, stays: &Stays) -> bool {
+        stays.is_empty() || self.trees.have_room(&self.taken.highest(&self.taken_later), stays)
+    }
+
+    /// Whether there will be room for it.
+    pub fn will_have_room(&self, stays: &Stays) -> bool {
+        stays.is_empty() || self.trees.have_room(&self.taken_later, stays)
+    }
+
+    /// Places for these, where there is room now that is not spoken for.
+    pub fn place(&self, asks: &[Ask], rules: Rules) -> Result<Vec<Placement>, Misfit> {
+        if asks.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.trees.place(asks, &self.taken.highest(&self.taken_later), rules)
+    }
+
+    /// Places for these, where there will be room.
+    pub fn place_later(&self, asks: &[Ask], rules: Rules) -> Result<Vec<Placement>, Misfit> {
+        if asks.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.trees.place(asks, &self.taken_later, rules)
+    }
+
+    /// Somebody gets quota, and a place.
+    pub fn admit(&mut self, leaf: NodeId, usage: &Usage, stays: &Stays) {
         self.forest.charge_all(&mut self.now, leaf, usage);
         self.forest.charge_all(&mut self.later, leaf, usage);
+        self.trees.charge(&mut self.taken, stays);
+        self.trees.charge(&mut self.taken_later, stays);
     }
 
     /// What is kept in each ClusterQueue.
     pub fn kept(&self) -> impl Iterator<Item = (&ClusterQueueName, NodeId, &Usage)> {
         let before = self.state.reservations().filter(|(queue, ..)| !self.kept_anew.contains_key(*queue));
         let anew = self.kept_anew.iter().filter_map(|(queue, kept)| {
-            let (leaf, usage) = kept.as_ref()?;
-            Some((queue, *leaf, usage))
+            let kept = kept.as_ref()?;
+            Some((queue, kept.leaf, &kept.usage))
         });
         before.map(|(queue, leaf, kept)| (queue, leaf, &kept.usage)).chain(anew)
     }
 
     /// What is kept in this ClusterQueue is nobody's for a moment, until it is [put back](Self::put_back).
-    pub fn take_out(&mut self, queue: &ClusterQueueName) -> Option<(NodeId, Usage)> {
+    pub fn take_out(&mut self, queue: &ClusterQueueName) -> Option<Kept> {
         let kept = match self.kept_anew.get(queue) {
             Some(anew) => anew.clone(),
             None => self.state.reservation(queue).and_then(|kept| {
-                let leaf = self.forest.leaf(queue)?;
-                Some((leaf, kept.usage.clone()))
+                let (usage, stays) = (kept.usage.clone(), kept.stays.clone());
+                Some(Kept { leaf: self.forest.leaf(queue)?, usage, stays })
             }),
         }?;
-        self.forest.release_all(&mut self.later, kept.0, &kept.1);
+        self.release(kept.leaf, &kept.usage);
+        self.vacate(&kept.stays);
         self.kept_anew.insert(queue.clone(), None);
         Some(kept)
     }
 
-    /// Keeps this much in a ClusterQueue, instead of what was kept there.
-    pub fn keep(&mut self, queue: &ClusterQueueName, leaf: NodeId, usage: Usage) {
+    /// Keeps this in a ClusterQueue, instead of what was kept there.
+    pub fn keep(&mut self, queue: &ClusterQueueName, kept: Kept) {
         self.take_out(queue);
-        self.forest.charge_all(&mut self.later, leaf, &usage);
-        self.kept_anew.insert(queue.clone(), Some((leaf, usage)));
+        self.charge(kept.leaf, &kept.usage);
+        self.occupy(&kept.stays);
+        self.kept_anew.insert(queue.clone(), Some(kept));
     }
 
     /// Keeps again what was [taken out](Self::take_out).
-    pub fn put_back(&mut self, queue: &ClusterQueueName, kept: Option<(NodeId, Usage)>) {
-        if let Some((leaf, usage)) = kept {
-            self.keep(queue, leaf, usage);
+    pub fn put_back(&mut self, queue: &ClusterQueueName, kept: Option<Kept>) {
+        if let Some(kept) = kept {
+            self.keep(queue, kept);
         }
     }
 
@@ -125,23 +170,34 @@ impl<'a> Overlay<'a> {
 
     /// These stop.
     pub fn evict(&mut self, victims: &[Victim<'_>]) {
-        let _ = self.without(victims);
+        self.remove(victims);
         self.chosen.extend(victims.iter().map(|victim| victim.holder.workload.key.clone()));
     }
 
-    /// For a moment these hold nothing later.
-    pub fn without(&mut self, victims: &[Victim<'_>]) -> Released {
+    /// These hold nothing later, until they are [restored](Self::restore).
+    pub fn remove(&mut self, victims: &[Victim<'_>]) {
         for victim in victims {
-            self.forest.release_all(&mut self.later, victim.leaf, victim.holder.usage);
+            self.release(victim.leaf, victim.holder.usage);
+            self.vacate(victim.holder.stays);
         }
-        Released(victims.iter().map(|victim| (victim.leaf, victim.holder.usage.clone())).collect())
     }
 
     /// They hold it again.
-    pub fn restore(&mut self, Released(released): Released) {
-        for (leaf, usage) in released {
-            self.forest.charge_all(&mut self.later, leaf, &usage);
+    pub fn restore(&mut self, victims: &[Victim<'_>]) {
+        for victim in victims {
+            self.charge(victim.leaf, victim.holder.usage);
+            self.occupy(victim.holder.stays);
         }
+    }
+
+    /// This is taken of the nodes later, until it is [given back](Self::vacate).
+    pub fn occupy(&mut self, stays: &Stays) {
+        self.trees.charge(&mut self.taken_later, stays);
+    }
+
+    /// It is not, any more.
+    pub fn vacate(&mut self, stays: &Stays) {
+        self.trees.release(&mut self.taken_later, stays);
     }
 
     /// Charges something later, until it is [released](Self::release).

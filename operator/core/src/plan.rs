@@ -10,6 +10,7 @@
 
 mod entry;
 mod fewer;
+mod places;
 mod tries;
 mod turns;
 mod yields;
@@ -28,12 +29,13 @@ use crate::{
     brakes::{Brakes, Recent},
     forest::NodeId,
     name::{ClusterQueueName, WorkloadKey},
-    overlay::Overlay,
+    overlay::{Kept, Overlay},
     pending::{ClassKey, Cursor, Order, Pending},
     preempt::{Ground, Search, Victim},
     quantity::Usage,
     queue::ClusterQueue,
     state::State,
+    topology::{Rules, Stays},
     verdict::{Reason, Refusal, Until, Verdict},
     workload::{Admission, PodSetAssignment, Timestamp},
 };
@@ -63,6 +65,9 @@ pub struct Policy {
     pub one_at_a_time: bool,
     /// What holds back preemption.
     pub brakes: Brakes,
+    /// How pods are placed.
+    #[serde(default)]
+    pub topology: Rules,
 }
 
 impl Default for Policy {
@@ -73,6 +78,7 @@ impl Default for Policy {
             ignore_undeclared: false,
             one_at_a_time: false,
             brakes: Brakes::default(),
+            topology: Rules::default(),
         }
     }
 }
@@ -124,6 +130,9 @@ pub struct Hold {
     pub usage: Usage,
     /// The same, pod set by pod set.
     pub pod_sets: Vec<PodSetAssignment>,
+    /// What is kept for it of the nodes.
+    #[serde(default)]
+    pub stays: Stays,
     /// What it is told.
     pub refusal: Refusal,
 }
@@ -235,15 +244,18 @@ impl<'a> Planning<'a> {
             let evicted = self.plan.evict.len();
             let leaf = entry.leaf;
             if let Kind::NoCandidates { reserve } = &entry.kind {
+                let stays = if reserve.is_empty() { Stays::default() } else { entry.assignment.stays() };
                 self.overlay.charge(leaf, reserve);
-                kept_for_now.push((leaf, reserve.clone()));
+                self.overlay.occupy(&stays);
+                kept_for_now.push((leaf, reserve.clone(), stays));
             } else {
                 self.deal_with(entry);
             }
             turns.changed(self.plan.evict.len() > evicted);
         }
-        for (leaf, usage) in kept_for_now {
+        for (leaf, usage, stays) in kept_for_now {
             self.overlay.release(leaf, &usage);
+            self.overlay.vacate(&stays);
         }
     }
 
@@ -331,9 +343,13 @@ impl<'a> Planning<'a> {
 
     /// Admits a head, or has others stop for it, unless those before it left too little. Then it has another turn
     /// in the next cycle.
-    fn deal_with(&mut self, entry: Entry<'a>) {
+    fn deal_with(&mut self, mut entry: Entry<'a>) {
         let Some(queue) = self.lines.get(entry.line).map(|line| line.queue) else { return };
         let kept = self.overlay.take_out(&queue.name);
+        // Heads are offered places that others may be offered as well.
+        if !self.has_place(&entry) && !self.place_again(&mut entry, queue) {
+            return self.overlay.put_back(&queue.name, kept);
+        }
         let usage = &entry.assignment.usage;
         let holds = match &entry.kind {
             Kind::Fits => self.overlay.fits(entry.leaf, usage),
@@ -346,6 +362,7 @@ impl<'a> Planning<'a> {
         if !holds {
             return self.overlay.put_back(&queue.name, kept);
         }
+        let stays = entry.assignment.stays();
         match &entry.kind {
             Kind::Fits | Kind::InsteadOf(_) if self.waits_for_pods() => {
                 self.overlay.put_back(&queue.name, kept);
@@ -356,7 +373,8 @@ impl<'a> Planning<'a> {
             }
             Kind::Preempts(victims) => {
                 self.overlay.evict(victims);
-                self.overlay.keep(&queue.name, entry.leaf, usage.clone());
+                let kept = Kept { leaf: entry.leaf, usage: usage.clone(), stays };
+                self.overlay.keep(&queue.name, kept);
                 self.order_evictions(queue, entry.leaf, &entry.order.key, victims);
                 if let Some(line) = self.lines.get_mut(entry.line) {
                     line.closed = true;
@@ -364,7 +382,7 @@ impl<'a> Planning<'a> {
                 self.plan.hold.push(entry.into_hold(queue));
             }
             Kind::Fits | Kind::InsteadOf(_) | Kind::NoCandidates { .. } => {
-                self.overlay.admit(entry.leaf, usage);
+                self.overlay.admit(entry.leaf, usage, &stays);
                 if let Some(line) = self.lines.get_mut(entry.line) {
                     line.cursor.take(line.pending);
                     // Those of others may go before the next of the same LocalQueue.
@@ -421,9 +439,9 @@ impl<'a> Planning<'a> {
         if victims.iter().any(|victim| self.overlay.is_leaving(&victim.holder)) {
             return false;
         }
-        let released = self.overlay.without(victims);
+        self.overlay.remove(victims);
         let fits = self.state.forest().fits(&self.overlay.later, leaf, usage);
-        self.overlay.restore(released);
+        self.overlay.restore(victims);
         fits
     }
 

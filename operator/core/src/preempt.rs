@@ -26,6 +26,7 @@ use crate::{
     quantity::{Amount, Usage},
     queue::{BorrowWithinCohort, ClusterQueue, Reclaim, WithinQueue},
     state::{Holder, State},
+    topology::Ask,
     verdict::{Reclaims, Until},
     workload::{Timestamp, Workload},
 };
@@ -80,6 +81,17 @@ pub struct Victim<'a> {
     pub ground: Ground,
 }
 
+/// What somebody asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'w> {
+    /// Of the quota.
+    pub usage: &'w Usage,
+    /// What of it is not available now.
+    pub contested: &'w BTreeSet<FlavorResource>,
+    /// What is to be placed on the nodes.
+    pub asks: &'w [Ask],
+}
+
 /// Who asks, and what it may do to whom.
 #[derive(Clone, Copy)]
 pub struct Search<'a> {
@@ -98,20 +110,15 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Those who would have to stop so that `usage` fits, of which the `contested` amounts are not available now.
-    /// None if it does not fit whoever stops. `overlay` is as it was when this returns.
-    pub fn victims(
-        &self,
-        contested: &BTreeSet<FlavorResource>,
-        usage: &Usage,
-        overlay: &mut Overlay<'_>,
-    ) -> Option<Vec<Victim<'a>>> {
+    /// Those who would have to stop so that what is wanted fits. None if it does not fit whoever stops. `overlay` is as it
+    /// was when this returns.
+    pub fn victims(&self, wanted: &Wanted<'_>, overlay: &mut Overlay<'_>) -> Option<Vec<Victim<'a>>> {
         if !self.may_preempt() {
             return None;
         }
         match &self.policy.fair_sharing {
-            Some(strategies) => fair::victims(self, strategies, contested, usage, overlay),
-            None => classical::victims(self, contested, usage, overlay),
+            Some(strategies) => fair::victims(self, strategies, wanted, overlay),
+            None => classical::victims(self, wanted, overlay),
         }
     }
 
@@ -246,42 +253,35 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether all of `usage` would fit now.
-    fn fits(&self, usage: &Usage, overlay: &Overlay<'_>, may_borrow: bool) -> bool {
+    /// Whether all of it would fit now.
+    fn fits(&self, wanted: &Wanted<'_>, overlay: &Overlay<'_>, may_borrow: bool) -> bool {
         let forest = self.state.forest();
-        let borrows =
-            || usage.iter().any(|(key, amount)| forest.borrows_with(&overlay.later, self.leaf, key, *amount));
-        forest.fits(&overlay.later, self.leaf, usage) && (may_borrow || !borrows())
+        let borrows = || {
+            let mut usage = wanted.usage.iter();
+            usage.any(|(key, amount)| forest.borrows_with(&overlay.later, self.leaf, key, *amount))
+        };
+        forest.fits(&overlay.later, self.leaf, wanted.usage)
+            && (may_borrow || !borrows())
+            && overlay.place_later(wanted.asks, self.policy.topology).is_ok()
     }
 
     /// Takes those back from the end who are not needed.
     fn spare(
         &self,
         victims: &mut Vec<Victim<'a>>,
-        usage: &Usage,
+        wanted: &Wanted<'_>,
         overlay: &mut Overlay<'_>,
         may_borrow: bool,
     ) {
-        let forest = self.state.forest();
         // The last one made it fit, and is needed.
         for index in (0..victims.len().saturating_sub(1)).rev() {
-            let Some(victim) = victims.get(index) else { continue };
-            forest.charge_all(&mut overlay.later, victim.leaf, victim.holder.usage);
-            if self.fits(usage, overlay, may_borrow) {
+            let Some(victim) = victims.get(index).copied() else { continue };
+            overlay.restore(&[victim]);
+            if self.fits(wanted, overlay, may_borrow) {
                 victims.remove(index);
             } else {
-                forest.release_all(&mut overlay.later, victim.leaf, victim.holder.usage);
+                overlay.remove(&[victim]);
             }
-        }
-    }
-
-    fn remove(&self, victim: &Victim<'a>, overlay: &mut Overlay<'_>) {
-        self.state.forest().release_all(&mut overlay.later, victim.leaf, victim.holder.usage);
-    }
-
-    fn restore(&self, victims: &[Victim<'a>], overlay: &mut Overlay<'_>) {
-        for victim in victims {
-            self.state.forest().charge_all(&mut overlay.later, victim.leaf, victim.holder.usage);
         }
     }
 }

@@ -15,6 +15,7 @@ mod audit;
 mod declarations;
 mod event;
 pub mod explain;
+mod ground;
 mod holders;
 mod memories;
 mod places;
@@ -49,11 +50,15 @@ use crate::{
     flavor::Flavor,
     forest::{Forest, NodeId, NodeName, Used},
     labels::Labels,
-    name::{CheckName, ClusterQueueName, CohortName, FlavorName, LocalQueueKey, WorkloadKey},
+    name::{
+        CheckName, ClusterQueueName, CohortName, FlavorName, HostName, LocalQueueKey, PodKey, TopologyName,
+        WorkloadKey,
+    },
     pending::Pending,
     plan::Evict,
     quantity::Usage,
     queue::{Check, ClusterQueue, Cohort, LocalQueue},
+    topology::{Node, Pod, Stays, Taken, Topology, Trees},
     workload::{Admission, PodSet, PodSetAssignment, Workload},
 };
 
@@ -66,6 +71,14 @@ pub struct Facts {
     local_queues: BTreeMap<LocalQueueKey, LocalQueue>,
     namespaces: BTreeMap<Arc<str>, Labels>,
     checks: BTreeMap<CheckName, Check>,
+    #[serde(default)]
+    topologies: BTreeMap<TopologyName, Topology>,
+    /// The nodes that are ready and schedulable.
+    #[serde(default)]
+    nodes: BTreeMap<HostName, Node>,
+    /// The pods that no placement accounts for.
+    #[serde(default)]
+    pods: BTreeMap<PodKey, Pod>,
     workloads: BTreeMap<WorkloadKey, Workload>,
     /// Admissions that are believed and not yet confirmed by the API server.
     assumed: BTreeMap<WorkloadKey, Admission>,
@@ -94,6 +107,9 @@ pub struct Reservation {
     pub usage: Usage,
     /// The same, pod set by pod set.
     pub pod_sets: Vec<PodSetAssignment>,
+    /// What is kept of the nodes.
+    #[serde(default)]
+    pub stays: Stays,
 }
 
 /// Queues whose counts or conditions may have changed, and the cohorts above them.
@@ -116,6 +132,18 @@ pub struct State {
     used: Used,
     /// What will be used when those who stop so that others fit have stopped, and those others have what is kept for them.
     later: Used,
+    /// The trees of the nodes of each flavor that has a topology.
+    ground: Trees,
+    /// What workloads take in them.
+    taken: Taken,
+    /// What they will, as with `later`.
+    taken_later: Taken,
+    /// The flavors on whose nodes workloads gave back room since the last settling.
+    roomier: BTreeSet<FlavorName>,
+    /// The flavors on whose nodes there may be more room for another reason.
+    roomier_nodes: BTreeSet<FlavorName>,
+    /// Whether a node changed since the last settling.
+    nodes_changed: bool,
     /// Every ClusterQueue of each tree, by its root.
     trees: BTreeMap<NodeId, Vec<ClusterQueueName>>,
     /// The trees in which something was given back since the last settling.

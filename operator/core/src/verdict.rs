@@ -4,6 +4,7 @@
 //! messages: users have alerts and scripts on both.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     hash::{DefaultHasher, Hash, Hasher},
 };
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     assign::Progress,
-    name::FlavorResource,
+    name::{FlavorName, FlavorResource},
     quantity::{Amount, Usage},
 };
 
@@ -29,6 +30,8 @@ pub enum Reason {
     ExceedsMaxQuota,
     /// No flavor will take its pods.
     NoMatchingFlavor,
+    /// Its pods would find no place on the nodes, whoever stopped.
+    TopologyPlacementFailed,
     /// Something that it refers to is missing or wrong.
     Misconfigured,
     /// Something on its way was stopped by a person, or is not ready.
@@ -45,12 +48,13 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::PendingEvaluation,
         Self::WaitingForQuota,
         Self::WaitingForPreemptedWorkloads,
         Self::ExceedsMaxQuota,
         Self::NoMatchingFlavor,
+        Self::TopologyPlacementFailed,
         Self::Misconfigured,
         Self::Suspended,
         Self::Deactivated,
@@ -67,6 +71,7 @@ impl Reason {
             Self::WaitingForPreemptedWorkloads => "WaitingForPreemptedWorkloads",
             Self::ExceedsMaxQuota => "ExceedsMaxQuota",
             Self::NoMatchingFlavor => "NoMatchingFlavor",
+            Self::TopologyPlacementFailed => "TopologyPlacementFailed",
             Self::Misconfigured => "Misconfigured",
             Self::Suspended => "Suspended",
             Self::Deactivated => "Deactivated",
@@ -148,6 +153,10 @@ pub enum Until {
     },
     /// Anything at all is given back in the tree.
     Freed,
+    /// There is more room on the nodes of one of these flavors: they changed, or pods that no placement accounts for.
+    Nodes(BTreeSet<FlavorName>),
+    /// The same, or workloads gave back room there.
+    Room(BTreeSet<FlavorName>),
     /// The brakes are looked at again.
     Released,
     /// The pods of everybody who holds quota are ready.

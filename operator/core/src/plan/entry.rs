@@ -1,5 +1,7 @@
 //! What the head of one queue would get, for one cycle.
 
+use std::sync::Arc;
+
 use super::{Hold, fewer::Fewer};
 use crate::{
     assign::{Assignment, Offer, Progress, Refused},
@@ -31,21 +33,25 @@ impl Entry<'_> {
             Kind::Preempts(victims) => victims.len(),
             _ => 0,
         };
-        let missing = self.assignment.refusal.map(|refusal| refusal.verdict.message).unwrap_or_default();
+        let refusal = self.assignment.refusal.as_ref();
+        let missing = refusal.map(|refusal| refusal.verdict.message.clone()).unwrap_or_default();
         let pending = match victims {
             0 => "of others".to_owned(),
             victims => format!("of {victims} workload(s)"),
         };
         let message = format!("{missing}. Pending the preemption {pending}");
+        let fits = Until::Fits(self.assignment.usage.clone());
+        let until = if self.assignment.asks.is_empty() { fits } else { fits.or(&self.assignment.room()) };
         Hold {
             queue: queue.name.clone(),
             class: self.class.clone(),
             order: self.order.clone(),
-            usage: self.assignment.usage.clone(),
+            stays: self.assignment.stays(),
+            usage: self.assignment.usage,
             pod_sets: self.assignment.pod_sets,
             refusal: Refusal {
                 verdict: Verdict::new(Reason::WaitingForPreemptedWorkloads, message),
-                until: Until::Fits(self.assignment.usage.clone()),
+                until,
                 behind: Progress::default(),
             },
         }
@@ -146,8 +152,8 @@ fn attempt<'a>(
     pod_sets: &[PodSet],
     overlay: &mut Overlay<'_>,
 ) -> Result<(Option<Kind<'a>>, Assignment), Box<Refused>> {
-    let assignment = Offer { search: *search, planned: &[], behind }.assign(pod_sets, overlay)?;
-    Ok((way(search, &assignment, overlay), assignment))
+    let mut assignment = Offer { search: *search, planned: &[], behind }.assign(pod_sets, overlay)?;
+    Ok((way(search, &mut assignment, overlay), assignment))
 }
 
 /// What a workload was to get for which others stop or have stopped, if it is there by now or on its way. A search that
@@ -168,8 +174,24 @@ fn as_planned<'a>(
     };
     let pod_sets: Vec<PodSet> = pod_sets.iter().map(planned).collect::<Option<_>>()?;
     let offer = Offer { search: *search, planned: &kept.pod_sets, behind: &Progress::default() };
-    let assignment = offer.assign(&pod_sets, overlay).ok()?;
-    Some((way_without_victims(search, &assignment, overlay)?, assignment))
+    let mut assignment = offer.assign(&pod_sets, overlay).ok()?;
+    Some((way_without_victims(search, &mut assignment, overlay)?, assignment))
+}
+
+/// Another assignment of the same flavors, because others got the place that this one gives.
+pub(super) fn again<'a>(
+    search: &Search<'a>,
+    before: &Assignment,
+    overlay: &mut Overlay<'_>,
+) -> Option<(Kind<'a>, Assignment)> {
+    let given = |name| before.pod_sets.iter().find(|given| given.name == name);
+    let pod_sets = search.workload.pod_sets.as_deref().unwrap_or_default().iter();
+    let pod_sets: Vec<PodSet> = pod_sets
+        .map(|pod_set| Some(PodSet { count: given(Arc::clone(&pod_set.name))?.count, ..pod_set.clone() }))
+        .collect::<Option<_>>()?;
+    let offer = Offer { search: *search, planned: &before.pod_sets, behind: &Progress::default() };
+    let mut assignment = offer.assign(&pod_sets, overlay).ok()?;
+    Some((way(search, &mut assignment, overlay)?, assignment))
 }
 
 /// An assignment for these pods to which there is a way.
@@ -183,23 +205,34 @@ fn way_for<'a>(
     Some((kind?, assignment))
 }
 
-/// The way to what an assignment gives, if there is one.
-fn way<'a>(search: &Search<'a>, assignment: &Assignment, overlay: &mut Overlay<'_>) -> Option<Kind<'a>> {
-    way_without_victims(search, assignment, overlay)
-        .or_else(|| search.victims(&assignment.contested, &assignment.usage, overlay).map(Kind::Preempts))
+/// The way to what an assignment gives, if there is one. The places that it gives are those on that way.
+fn way<'a>(search: &Search<'a>, assignment: &mut Assignment, overlay: &mut Overlay<'_>) -> Option<Kind<'a>> {
+    if let Some(kind) = way_without_victims(search, assignment, overlay) {
+        return Some(kind);
+    }
+    let victims = search.victims(&assignment.wanted(), overlay)?;
+    overlay.remove(&victims);
+    let placed = overlay.place_later(&assignment.asks, search.policy.topology);
+    overlay.restore(&victims);
+    assignment.put(placed.ok()?);
+    Some(Kind::Preempts(victims))
 }
 
 /// The same, if nobody has to stop for it who was not told before.
 fn way_without_victims<'a>(
     search: &Search<'a>,
-    assignment: &Assignment,
+    assignment: &mut Assignment,
     overlay: &Overlay<'_>,
 ) -> Option<Kind<'a>> {
     if assignment.contested.is_empty() {
         return Some(Kind::Fits);
     }
-    let on_its_way = search.state.forest().fits(&overlay.later, search.leaf, &assignment.usage);
-    on_its_way.then(|| Kind::Preempts(Vec::new()))
+    if !search.state.forest().fits(&overlay.later, search.leaf, &assignment.usage) {
+        return None;
+    }
+    // It is on its way.
+    assignment.put(overlay.place_later(&assignment.asks, search.policy.topology).ok()?);
+    Some(Kind::Preempts(Vec::new()))
 }
 
 /// What is kept for a head that nobody can be preempted for: nothing if its queue can take it back from whoever

@@ -25,10 +25,16 @@ pub(super) fn instead<'a>(
         return None;
     }
     let search = Search { counts_owners: true, ..*search };
-    let (kind, assignment) = entry::decide(&search, behind, overlay).ok()?;
+    let (kind, mut assignment) = entry::decide(&search, behind, overlay).ok()?;
     let Kind::Preempts(victims) = kind else { return None };
     let [owner] = victims.as_slice() else { return None };
     let is_owner = search.state.admission(&owner.holder.workload.key).is_none();
-    let has_room = forest.fits(&overlay.now, search.leaf, &assignment.usage);
-    (is_owner && has_room).then_some((owner.holder.queue, assignment))
+    if !is_owner || !forest.fits(&overlay.now, search.leaf, &assignment.usage) {
+        return None;
+    }
+    let kept = overlay.take_out(owner.holder.queue);
+    let placed = overlay.place(&assignment.asks, search.policy.topology);
+    overlay.put_back(owner.holder.queue, kept);
+    assignment.put(placed.ok()?);
+    Some((owner.holder.queue, assignment))
 }

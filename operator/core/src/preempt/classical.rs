@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Ground, Search, Victim};
+use super::{Ground, Search, Victim, Wanted};
 use crate::{
     forest::NodeId, name::FlavorResource, overlay::Overlay, quantity::Usage, queue::BorrowWithinCohort,
     state::Holder,
@@ -52,10 +52,10 @@ struct Candidates<'a> {
 
 pub(super) fn victims<'a>(
     search: &Search<'a>,
-    contested: &BTreeSet<FlavorResource>,
-    usage: &Usage,
+    wanted: &Wanted<'_>,
     overlay: &mut Overlay<'_>,
 ) -> Option<Vec<Victim<'a>>> {
+    let Wanted { usage, contested, .. } = *wanted;
     let may_not_borrow = search.queue.preemption.borrow == BorrowWithinCohort::Never;
     let candidates = Candidates::collect(search, contested, usage, overlay);
     let nobody_else = candidates.placed.is_empty() && candidates.others.is_empty();
@@ -68,7 +68,7 @@ pub(super) fn victims<'a>(
             &[true, false]
         };
     let ordered = candidates.in_order(search, overlay);
-    attempts.iter().find_map(|may_borrow| attempt(search, &ordered, contested, usage, overlay, *may_borrow))
+    attempts.iter().find_map(|may_borrow| attempt(search, &ordered, wanted, overlay, *may_borrow))
 }
 
 /// Whether the ClusterQueue uses less than its nominal quota of all that is contested.
@@ -84,27 +84,26 @@ fn has_room_below_nominal(
 fn attempt<'a>(
     search: &Search<'a>,
     candidates: &[Candidate<'a>],
-    contested: &BTreeSet<FlavorResource>,
-    usage: &Usage,
+    wanted: &Wanted<'_>,
     overlay: &mut Overlay<'_>,
     may_borrow: bool,
 ) -> Option<Vec<Victim<'a>>> {
     let mut victims = Vec::new();
     for candidate in candidates {
-        if !candidate.is_open(search, contested, overlay, may_borrow) {
+        if !candidate.is_open(search, wanted.contested, overlay, may_borrow) {
             continue;
         }
         let victim =
             Victim { holder: candidate.holder, leaf: candidate.leaf, ground: candidate.kind.ground() };
-        search.remove(&victim, overlay);
+        overlay.remove(&[victim]);
         victims.push(victim);
-        if search.fits(usage, overlay, may_borrow) {
-            search.spare(&mut victims, usage, overlay, may_borrow);
-            search.restore(&victims, overlay);
+        if search.fits(wanted, overlay, may_borrow) {
+            search.spare(&mut victims, wanted, overlay, may_borrow);
+            overlay.restore(&victims);
             return Some(victims);
         }
     }
-    search.restore(&victims, overlay);
+    overlay.restore(&victims);
     None
 }
 

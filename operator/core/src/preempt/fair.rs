@@ -7,31 +7,28 @@
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
-use super::{Ground, Search, Victim, targets::Targets};
+use super::{Ground, Search, Victim, Wanted, targets::Targets};
 use crate::{
     forest::{NodeId, Share},
     name::FlavorResource,
     overlay::Overlay,
     plan::FairStrategy,
-    quantity::Usage,
     state::Holder,
 };
 
 pub(super) fn victims<'a>(
     search: &Search<'a>,
     strategies: &[FairStrategy],
-    contested: &BTreeSet<FlavorResource>,
-    usage: &Usage,
+    wanted: &Wanted<'_>,
     overlay: &mut Overlay<'_>,
 ) -> Option<Vec<Victim<'a>>> {
-    let mut candidates = candidates(search, contested, overlay);
+    let mut candidates = candidates(search, wanted.contested, overlay);
     if candidates.is_empty() {
         return None;
     }
     search.arrange(&mut candidates, |(_, holder)| *holder, overlay);
-    let forest = search.state.forest();
-    forest.charge_all(&mut overlay.later, search.leaf, usage);
-    let mut attempt = Attempt { search, contested, usage, overlay, victims: Vec::new() };
+    overlay.charge(search.leaf, wanted.usage);
+    let mut attempt = Attempt { search, wanted, overlay, victims: Vec::new() };
     let mut strategies = strategies.iter();
     let first = strategies.next().copied().unwrap_or(FairStrategy::LessThanOrEqualToFinalShare);
     let mut left = Vec::new();
@@ -40,11 +37,11 @@ pub(super) fn victims<'a>(
         fits = attempt.second(left);
     }
     let mut victims = attempt.victims;
-    forest.release_all(&mut overlay.later, search.leaf, usage);
+    overlay.release(search.leaf, wanted.usage);
     if fits {
-        search.spare(&mut victims, usage, overlay, true);
+        search.spare(&mut victims, wanted, overlay, true);
     }
-    search.restore(&victims, overlay);
+    overlay.restore(&victims);
     fits.then_some(victims)
 }
 
@@ -77,8 +74,7 @@ fn candidates<'a>(
 
 struct Attempt<'a, 's, 'o> {
     search: &'s Search<'a>,
-    contested: &'s BTreeSet<FlavorResource>,
-    usage: &'s Usage,
+    wanted: &'s Wanted<'s>,
     overlay: &'s mut Overlay<'o>,
     victims: Vec<Victim<'a>>,
 }
@@ -92,8 +88,11 @@ impl<'a> Attempt<'a, '_, '_> {
         left: &mut Vec<(NodeId, Holder<'a>)>,
     ) -> bool {
         let forest = self.search.state.forest();
-        let within_nominal =
-            !self.contested.iter().any(|key| forest.borrows(&self.overlay.later, self.search.leaf, key));
+        let within_nominal = !self
+            .wanted
+            .contested
+            .iter()
+            .any(|key| forest.borrows(&self.overlay.later, self.search.leaf, key));
         let mut targets = Targets::new(self.search, candidates);
         while let Some(leaf) = targets.next(self.overlay) {
             let ground = if leaf == self.search.leaf {
@@ -167,12 +166,11 @@ impl<'a> Attempt<'a, '_, '_> {
     /// Preempts one more. Says whether it is enough.
     fn take(&mut self, leaf: NodeId, holder: Holder<'a>, ground: Ground) -> bool {
         let victim = Victim { holder, leaf, ground };
-        self.search.remove(&victim, self.overlay);
+        self.overlay.remove(&[victim]);
         self.victims.push(victim);
-        let forest = self.search.state.forest();
-        forest.release_all(&mut self.overlay.later, self.search.leaf, self.usage);
-        let enough = self.search.fits(self.usage, self.overlay, true);
-        forest.charge_all(&mut self.overlay.later, self.search.leaf, self.usage);
+        self.overlay.release(self.search.leaf, self.wanted.usage);
+        let enough = self.search.fits(self.wanted, self.overlay, true);
+        self.overlay.charge(self.search.leaf, self.wanted.usage);
         enough
     }
 
@@ -184,10 +182,9 @@ impl<'a> Attempt<'a, '_, '_> {
     }
 
     fn share_without(&mut self, leaf: NodeId, holder: &Holder<'a>) -> Share {
-        let forest = self.search.state.forest();
-        forest.release_all(&mut self.overlay.later, leaf, holder.usage);
-        let share = forest.share(&self.overlay.later, self.below_meeting(leaf).1);
-        forest.charge_all(&mut self.overlay.later, leaf, holder.usage);
+        self.overlay.release(leaf, holder.usage);
+        let share = self.search.state.forest().share(&self.overlay.later, self.below_meeting(leaf).1);
+        self.overlay.charge(leaf, holder.usage);
         share
     }
 

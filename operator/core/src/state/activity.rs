@@ -38,6 +38,17 @@ impl State {
             let names = missing.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(",");
             obstacles.push(("FlavorNotFound", format!("references missing ResourceFlavor(s): {names}")));
         }
+        for name in queue.flavors().collect::<BTreeSet<_>>() {
+            let Some(topology) = self.facts.flavors.get(name).and_then(|flavor| flavor.topology.as_ref())
+            else {
+                continue;
+            };
+            if !self.facts.topologies.contains_key(topology) {
+                let (topology, name) = (topology.as_str(), name.as_str());
+                let message = format!("there is no Topology {topology:?} for TAS flavor {name:?}");
+                obstacles.push(("TopologyNotFound", message));
+            }
+        }
         let checks: BTreeSet<_> = queue.admission_checks.iter().map(|rule| &rule.check).collect();
         let missing = join(checks.iter().filter(|name| !self.facts.checks.contains_key(**name)));
         if !missing.is_empty() {

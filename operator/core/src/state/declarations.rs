@@ -54,7 +54,7 @@ impl State {
         self.declare(|facts| facts.checks.remove(name).is_some());
     }
 
-    fn declare(&mut self, change: impl FnOnce(&mut Facts) -> bool) {
+    pub(super) fn declare(&mut self, change: impl FnOnce(&mut Facts) -> bool) {
         let changed = change(&mut self.facts);
         self.stale |= changed;
     }
@@ -93,9 +93,13 @@ impl State {
 impl State {
     pub(super) fn bring_up_to_date(&mut self) {
         let namespaces = mem::take(&mut self.stale_namespaces);
+        let nodes_changed = mem::take(&mut self.nodes_changed);
         if mem::take(&mut self.stale) {
             self.rebuild();
         } else {
+            if nodes_changed {
+                self.replant();
+            }
             for namespace in namespaces {
                 self.rebuild_namespace(&namespace);
             }
@@ -107,6 +111,7 @@ impl State {
                 }
             }
         }
+        self.wake_for_room();
         for root in mem::take(&mut self.freed) {
             for queue in self.trees.get(&root).into_iter().flatten() {
                 let (Some(pending), Some(leaf)) = (self.pending.get_mut(queue), self.forest.leaf(queue))
@@ -119,7 +124,11 @@ impl State {
                 };
                 let lowest = self.holders.get(queue).and_then(|holders| holders.first());
                 let has_come = |until: &Until| match until {
-                    Until::Redeclared | Until::AllReady | Until::Any(_) => false,
+                    Until::Redeclared
+                    | Until::AllReady
+                    | Until::Nodes(_)
+                    | Until::Room(_)
+                    | Until::Any(_) => false,
                     Until::Available(amounts) => any(amounts),
                     Until::Fits(usage) => forest.fits(used, leaf, usage),
                     Until::Chance { missing, below, reclaims } => {
@@ -144,7 +153,9 @@ impl State {
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        !self.stale && self.stale_namespaces.is_empty() && self.freed.is_empty() && !self.got_ready
+        let redeclared = self.stale || !self.stale_namespaces.is_empty() || self.nodes_changed;
+        let roomier = !self.roomier.is_empty() || !self.roomier_nodes.is_empty();
+        !redeclared && !roomier && self.freed.is_empty() && !self.got_ready
     }
 
     fn rebuild(&mut self) {
@@ -158,6 +169,9 @@ impl State {
                 self.forest.charge_all(&mut self.later, leaf, &kept.usage);
             }
         }
+        self.plant();
+        self.roomier.clear();
+        self.roomier_nodes.clear();
         self.freed.clear();
         self.pending.clear();
         self.awake.clear();
@@ -215,7 +229,7 @@ impl State {
 }
 
 /// Puts `value` under `key`; says whether it is another one than before.
-fn put<K: Ord, V: PartialEq>(map: &mut BTreeMap<K, V>, key: K, value: V) -> bool {
+pub(super) fn put<K: Ord, V: PartialEq>(map: &mut BTreeMap<K, V>, key: K, value: V) -> bool {
     if map.get(&key) == Some(&value) {
         return false;
     }

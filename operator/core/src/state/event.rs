@@ -9,9 +9,13 @@ use crate::{
     consumption::{Consumed, Rules},
     flavor::Flavor,
     labels::Labels,
-    name::{CheckName, ClusterQueueName, CohortName, FlavorName, LocalQueueKey, WorkloadKey},
+    name::{
+        CheckName, ClusterQueueName, CohortName, FlavorName, HostName, LocalQueueKey, PodKey, TopologyName,
+        WorkloadKey,
+    },
     plan::{Admit, Plan, Policy},
     queue::{Check, ClusterQueue, Cohort, LocalQueue},
+    topology::{Node, Pod, Topology},
     verdict::Told,
     workload::{PodSet, Timestamp, Workload},
 };
@@ -37,6 +41,18 @@ pub enum Event {
     Check(Check),
     /// An admission check is gone.
     CheckGone(CheckName),
+    /// A topology was seen.
+    Topology(Topology),
+    /// A topology is gone.
+    TopologyGone(TopologyName),
+    /// A node was seen that pods can be bound to.
+    Node(Box<Node>),
+    /// A node is gone, or takes no pods.
+    NodeGone(HostName),
+    /// A pod was seen that takes room of a node and that no placement accounts for.
+    Pod(Pod),
+    /// A pod is gone, is over, or a placement accounts for it.
+    PodGone(PodKey),
     /// A LocalQueue was seen.
     LocalQueue(LocalQueue),
     /// A LocalQueue is gone.

@@ -9,6 +9,7 @@ use crate::{
     name::{ClusterQueueName, WorkloadKey},
     plan::Evict,
     quantity::Usage,
+    topology::Stays,
     verdict::Until,
     workload::{Eviction, Phase, Timestamp, Workload},
 };
@@ -22,6 +23,8 @@ pub struct Holder<'a> {
     pub queue: &'a ClusterQueueName,
     /// What it holds.
     pub usage: &'a Usage,
+    /// What it takes of the nodes.
+    pub stays: &'a Stays,
     /// Whether it was told to stop.
     pub evicted: Option<Eviction>,
     /// Since when it holds it; none if that is being written now.
@@ -42,7 +45,7 @@ impl State {
     /// A workload that holds quota.
     pub fn holder(&self, key: &WorkloadKey) -> Option<Holder<'_>> {
         let workload = self.workload(key)?;
-        let Place::Holding { queue, usage, leaving, .. } = &self.standings.get(key)?.place else {
+        let Place::Holding { queue, usage, stays, leaving, .. } = &self.standings.get(key)?.place else {
             return None;
         };
         let (evicted, since) = match &workload.phase {
@@ -50,14 +53,15 @@ impl State {
             Phase::Pending | Phase::Finished => (None, None),
         };
         let evicted = if *leaving { Some(Eviction::Preempted) } else { evicted };
-        Some(Holder { workload, queue, usage, evicted, since })
+        Some(Holder { workload, queue, usage, stays, evicted, since })
     }
 
     /// For whom quota is kept in a ClusterQueue, as if it held that already.
     pub fn owner(&self, queue: &ClusterQueueName) -> Option<Holder<'_>> {
         let (queue, kept) = self.facts.reserved.get_key_value(queue)?;
         let workload = self.workload(&kept.workload)?;
-        Some(Holder { workload, queue, usage: &kept.usage, evicted: None, since: None })
+        let Reservation { usage, stays, .. } = kept;
+        Some(Holder { workload, queue, usage, stays, evicted: None, since: None })
     }
 
     /// Those who stop so that another fits. What they hold is spoken for.
@@ -120,6 +124,7 @@ impl State {
         if let Some(leaf) = self.forest.leaf(queue) {
             self.forest.charge_all(&mut self.later, leaf, &kept.usage);
         }
+        self.ground.charge(&mut self.taken_later, &kept.stays);
         self.facts.reserved.insert(queue.clone(), kept);
         before
     }
@@ -130,13 +135,16 @@ impl State {
         if let Some(leaf) = self.forest.leaf(queue) {
             self.forest.release_all(&mut self.later, leaf, &before.usage);
         }
+        self.ground.release(&mut self.taken_later, &before.stays);
         Some(before)
     }
 
     /// Keeps nothing any more in this ClusterQueue, if it was for this workload.
     pub(super) fn give_up(&mut self, queue: &ClusterQueueName, key: &WorkloadKey) {
         if self.facts.reserved.get(queue).is_some_and(|kept| kept.workload == *key) {
-            self.keep_nothing(queue);
+            if let Some(before) = self.keep_nothing(queue) {
+                self.note_room(&before.stays);
+            }
             self.favour(queue);
             self.note_freed_in(queue);
             // Those who were not told yet need not stop.

@@ -6,6 +6,7 @@ use crate::{
     pending::{ClassKey, Order, Pending},
     quantity::Usage,
     queue::Stop,
+    topology::Stays,
     verdict::{Reason, Verdict},
     workload::{Eviction, Phase, Workload},
 };
@@ -21,6 +22,7 @@ pub(super) enum Place {
     Holding {
         queue: ClusterQueueName,
         usage: Usage,
+        stays: Stays,
         admitted: bool,
         ready: bool,
         priority: i32,
@@ -77,6 +79,7 @@ impl State {
             return Place::Holding {
                 queue: admission.cluster_queue.clone(),
                 usage: self.charged(workload, admission),
+                stays: workload.stays(admission),
                 admitted,
                 ready,
                 priority: workload.priority,
@@ -182,7 +185,8 @@ impl State {
             Place::Blocked { .. } => {
                 self.unreported.insert(key.clone());
             }
-            Place::Holding { queue, usage, ready, priority, leaving, .. } => {
+            Place::Holding { queue, usage, stays, ready, priority, leaving, .. } => {
+                self.settle_in(stays, *leaving);
                 self.unready += usize::from(!ready);
                 if let Some(leaf) = self.forest.leaf(queue) {
                     self.forest.charge_all(&mut self.used, leaf, usage);
@@ -221,7 +225,8 @@ impl State {
                 }
                 self.note_awake(queue);
             }
-            Place::Holding { queue, usage, ready, priority, leaving, .. } => {
+            Place::Holding { queue, usage, stays, ready, priority, leaving, .. } => {
+                self.move_out(stays, *leaving);
                 self.unready = self.unready.saturating_sub(usize::from(!ready));
                 self.got_ready |= !ready;
                 if let Some(leaf) = self.forest.leaf(queue) {
@@ -247,7 +252,7 @@ impl State {
     /// Notes the tree in which a workload gave something back, if it held more before than it does now, or is easier to
     /// preempt.
     fn note_freed(&mut self, key: &WorkloadKey, before: Option<Standing>) {
-        let Some(Place::Holding { queue, usage, priority, leaving, .. }) =
+        let Some(Place::Holding { queue, usage, stays, priority, leaving, .. }) =
             before.map(|standing| standing.place)
         else {
             return;
@@ -255,14 +260,20 @@ impl State {
         let now = self.standings.get(key).map(|standing| &standing.place);
         let goes_on = leaving && matches!(now, Some(Place::Holding { leaving: false, .. }));
         let keeps = match now {
-            Some(Place::Holding { queue: now_in, usage: now, priority: ranks, .. }) if *now_in == queue => {
+            Some(Place::Holding { queue: now_in, usage: now, stays: still, priority: ranks, .. })
+                if *now_in == queue =>
+            {
                 *ranks >= priority
+                    && *still == stays
                     && usage
                         .iter()
                         .all(|(resource, amount)| now.get(resource).is_some_and(|now| now >= amount))
             }
             _ => false,
         };
+        if !keeps {
+            self.note_room(&stays);
+        }
         if !keeps && let Some(leaf) = self.forest.leaf(&queue) {
             self.freed.insert(self.forest.root(leaf));
         }

@@ -32,7 +32,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The version that is written and read.
-    pub const VERSION: u32 = 3;
+    pub const VERSION: u32 = 4;
 
     /// Of a settled state, at a moment, under a policy.
     pub fn of(state: &State, now: Timestamp, policy: &Policy) -> Self {

@@ -9,9 +9,13 @@ use crate::{
     consumption::{Consumed, Memory, Rules},
     flavor::Flavor,
     labels::Labels,
-    name::{CheckName, ClusterQueueName, CohortName, FlavorName, LocalQueueKey, WorkloadKey},
+    name::{
+        CheckName, ClusterQueueName, CohortName, FlavorName, HostName, LocalQueueKey, PodKey, TopologyName,
+        WorkloadKey,
+    },
     plan::{Admit, Plan, Policy},
     queue::{Check, ClusterQueue, Cohort, LocalQueue},
+    topology::{Node, Pod, Topology},
     workload::{PodSet, Timestamp, Workload},
 };
 
@@ -47,6 +51,11 @@ impl State {
             Event::Cohort(cohort) => facts.cohorts.get(&cohort.name) != Some(cohort),
             Event::ClusterQueue(queue) => facts.queues.get(&queue.name) != Some(queue),
             Event::Check(check) => facts.checks.get(&check.name) != Some(check),
+            Event::Topology(topology) => facts.topologies.get(&topology.name) != Some(topology),
+            Event::Node(node) => facts.nodes.get(&node.name) != Some(&**node),
+            Event::NodeGone(name) => facts.nodes.contains_key(name),
+            Event::Pod(pod) => facts.pods.get(&pod.key) != Some(pod),
+            Event::PodGone(key) => facts.pods.contains_key(key),
             Event::LocalQueue(queue) => facts.local_queues.get(&queue.key) != Some(queue),
             Event::Namespace(name, labels) => facts.namespaces.get(name) != Some(labels),
             Event::Workload(workload) => !self.is_old(workload),
@@ -79,6 +88,12 @@ impl State {
             Event::ClusterQueueGone(name) => self.lose_queue(&name),
             Event::Check(check) => self.see_check(check),
             Event::CheckGone(name) => self.lose_check(&name),
+            Event::Topology(topology) => self.see_topology(topology),
+            Event::TopologyGone(name) => self.lose_topology(&name),
+            Event::Node(node) => self.see_node(*node),
+            Event::NodeGone(name) => self.lose_node(&name),
+            Event::Pod(pod) => self.see_pod(pod),
+            Event::PodGone(key) => self.lose_pod(&key),
             Event::LocalQueue(queue) => self.see_local_queue(queue),
             Event::LocalQueueGone(key) => self.lose_local_queue(&key),
             Event::Namespace(name, labels) => self.see_namespace(&name, labels),
@@ -159,6 +174,36 @@ impl State {
     /// An admission check is gone.
     pub fn delete_check(&mut self, name: &CheckName) {
         self.tell(Event::CheckGone(name.clone()));
+    }
+
+    /// A topology was seen.
+    pub fn apply_topology(&mut self, topology: Topology) {
+        self.tell(Event::Topology(topology));
+    }
+
+    /// A topology is gone.
+    pub fn delete_topology(&mut self, name: &TopologyName) {
+        self.tell(Event::TopologyGone(name.clone()));
+    }
+
+    /// A node was seen that is ready and schedulable.
+    pub fn apply_node(&mut self, node: Node) {
+        self.tell(Event::Node(Box::new(node)));
+    }
+
+    /// A node is gone, or is not ready, or takes no pods.
+    pub fn delete_node(&mut self, name: &HostName) {
+        self.tell(Event::NodeGone(name.clone()));
+    }
+
+    /// A pod was seen that is bound to a node, is not over, and that no placement accounts for.
+    pub fn apply_pod(&mut self, pod: Pod) {
+        self.tell(Event::Pod(pod));
+    }
+
+    /// A pod is not such a one any more.
+    pub fn delete_pod(&mut self, key: &PodKey) {
+        self.tell(Event::PodGone(key.clone()));
     }
 
     /// A LocalQueue was seen.

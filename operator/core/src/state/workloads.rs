@@ -92,7 +92,9 @@ impl State {
         let queue = admission.cluster_queue.clone();
         let kept = self.facts.reserved.get(&queue).filter(|kept| kept.workload == key);
         if let Some(all_of_it) = kept.map(|kept| kept.usage == admission.usage()) {
-            self.keep_nothing(&queue);
+            if let Some(before) = self.keep_nothing(&queue) {
+                self.note_room(&before.stays);
+            }
             self.favour(&queue);
             if !all_of_it {
                 self.note_freed_in(&queue);
@@ -133,11 +135,17 @@ impl State {
             workload: hold.order.key.clone(),
             usage: hold.usage.clone(),
             pod_sets: hold.pod_sets.clone(),
+            stays: hold.stays.clone(),
         };
         let before = self.keep(&hold.queue, reservation);
         self.favour(&hold.queue);
-        if before.is_some_and(|before| before.usage != hold.usage) {
-            self.note_freed_in(&hold.queue);
+        if let Some(before) = before {
+            if before.usage != hold.usage {
+                self.note_freed_in(&hold.queue);
+            }
+            if before.stays != hold.stays {
+                self.note_room(&before.stays);
+            }
         }
         self.note_awake(&hold.queue);
     }
@@ -190,7 +198,9 @@ impl State {
                     && plan.hold.iter().all(|hold| hold.queue != *queue)
             });
             if taken {
-                self.keep_nothing(queue);
+                if let Some(before) = self.keep_nothing(queue) {
+                    self.note_room(&before.stays);
+                }
                 self.favour(queue);
                 self.note_freed_in(queue);
             }

@@ -5,13 +5,14 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::build::{
     CohortBuilder, FlavorBuilder, LocalQueueBuilder, NamespaceBuilder, QueueBuilder, key, local_key,
 };
-use super::workload::WorkloadBuilder;
+use super::{nodes::NodeBuilder, workload::WorkloadBuilder};
 use crate::{
     labels::Labels,
     name::{FlavorName, FlavorResource, WorkloadKey},
     plan::{Admit, Evict, Plan, Policy, plan},
     quantity::Amount,
     state::{Report, State, Tally},
+    topology::{Pod, Spot, Topology},
     verdict::Verdict,
     workload::{Eviction, Phase, Timestamp, Workload},
 };
@@ -63,6 +64,24 @@ impl Fact for NamespaceBuilder {
 impl Fact for LocalQueueBuilder {
     fn tell(self, world: &mut World) {
         world.state.apply_local_queue(self.into());
+    }
+}
+
+impl Fact for Topology {
+    fn tell(self, world: &mut World) {
+        world.state.apply_topology(self);
+    }
+}
+
+impl Fact for NodeBuilder {
+    fn tell(self, world: &mut World) {
+        world.state.apply_node(self.into());
+    }
+}
+
+impl Fact for Pod {
+    fn tell(self, world: &mut World) {
+        world.state.apply_pod(self);
     }
 }
 
@@ -311,6 +330,15 @@ impl World {
         let admission = self.state.admission(&key(workload))?;
         let pod_set = admission.pod_sets.iter().find(|of| *of.name == *pod_set)?;
         pod_set.flavors.get(&resource.into()).map(FlavorName::as_str)
+    }
+
+    /// Where the pods of a set are placed, as `host:pods host:pods`; nothing if they are not.
+    pub fn place_of(&self, workload: &str, pod_set: &str) -> String {
+        let given = self.state.admission(&key(workload)).map(|admission| &admission.pod_sets);
+        let pod_set = given.into_iter().flatten().find(|of| *of.name == *pod_set);
+        let spots = pod_set.and_then(|of| of.placement.as_ref()).map(|placement| &placement.spots);
+        let text = |spot: &Spot| format!("{}:{}", spot.values.join("/"), spot.count);
+        spots.into_iter().flatten().map(text).collect::<Vec<_>>().join(" ")
     }
 
     /// What is used of a ClusterQueue.

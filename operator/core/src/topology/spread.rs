@@ -62,8 +62,8 @@ pub(super) fn deal_down(
             if unit > 1 {
                 recount(counts, &children, unit);
             }
-            let share = counts.of(domain);
-            let load = Load { pods: share.pods, leaders: share.leaders, unit, in_slices: unit > 1 };
+            let given = counts.of(domain);
+            let load = Load { pods: given.pods, leaders: given.leaders, unit, in_slices: unit > 1 };
             below.extend(deal(shape, counts, children, load)?);
         }
         domains = below;
@@ -105,18 +105,18 @@ fn deal(shape: &Shape, counts: &mut Counts, mut domains: Vec<DomainId>, load: Lo
         }
         let mut count = counts.of(domain);
         let last = is_enough(domain, counts);
-        let share = if last { left } else { takes(&count).min(left) };
+        let part = if last { left } else { takes(&count).min(left) };
         count.leaders = if last { leaders } else { count.leaders.min(leaders) };
-        count.pods = share * unit;
+        count.pods = part * unit;
         if load.in_slices {
-            count.slices = share;
+            count.slices = part;
         }
         counts.set(domain, count);
         dealt.push(domain);
         if last {
             return Some(dealt);
         }
-        left -= share;
+        left -= part;
         leaders -= count.leaders;
     }
     None

@@ -111,7 +111,7 @@ impl Tree {
             leaf_of_node: BTreeMap::new(),
             leaf_of_values: BTreeMap::new(),
         };
-        tree.branch(leaves.keys());
+        tree.branch(&leaves);
         for (index, (path, leaf)) in leaves.into_iter().enumerate() {
             tree.add_leaf(index, path, &leaf);
         }
@@ -119,11 +119,11 @@ impl Tree {
     }
 
     /// Makes all domains above and at these paths to leaves, which are in order.
-    fn branch<'a>(&mut self, paths: impl Iterator<Item = &'a Vec<Arc<str>>> + Clone) {
+    fn branch(&mut self, paths: &BTreeMap<Vec<Arc<str>>, Leaf<'_>>) {
         for depth in 1..=self.levels.len() {
             let (above, first) = (self.by_level.last().map_or(0, |level| level.start), self.domains.len());
             let mut parent = above;
-            for path in paths.clone() {
+            for path in paths.keys() {
                 let (own, of_parent) = (path.get(..depth), path.get(..depth - 1));
                 let (Some(own), Some(of_parent)) = (own, of_parent) else { continue };
                 let known = self.domains.get(first..).and_then(<[Domain]>::last);

@@ -1,6 +1,8 @@
 //! Which nodes the pods of a set get: the tables are of what KEP-2724 says, the laws of what holds of every placement.
 
+mod histories;
 mod laws;
+mod plans;
 mod table;
 
 use std::collections::BTreeMap;
