@@ -19,7 +19,7 @@ use whalezen_core::{
         ObligingApplier, QueueBuilder, World, flavor, foreign_pod, key, local_queue, node, queue, topology,
         workload,
     },
-    topology::{Ask, HOST, Rules},
+    topology::{Ask, HOST, Profile},
     workload::Phase,
 };
 
@@ -171,9 +171,9 @@ fn placement(criterion: &mut Criterion) {
         let ask = |pod_set| Ask { pod_set, flavor: "f".into(), implied: false };
         let asks: Vec<Ask> = pod_sets.unwrap_or_default().into_iter().map(ask).collect();
         let trees = world.state.trees();
-        assert!(trees.place(&asks, world.state.taken(), Rules::default()).is_ok());
+        assert!(trees.place(&asks, world.state.taken(), Profile::default()).is_ok());
         criterion.bench_function(&format!("a place for 64 pods on 640 hosts, {name}"), |bencher| {
-            bencher.iter(|| black_box(trees.place(&asks, world.state.taken(), Rules::default())));
+            bencher.iter(|| black_box(trees.place(&asks, world.state.taken(), Profile::default())));
         });
         criterion.bench_function(&format!("a plan that gives it, {name}"), |bencher| {
             bencher.iter(|| black_box(plan(&world.state, world.now, &world.policy)));

@@ -13,7 +13,7 @@ use crate::{
     preempt::Victim,
     quantity::{Amount, Usage},
     state::{Holder, State},
-    topology::{Ask, Misfit, Placement, Rules, Stays, Taken, Trees},
+    topology::{Ask, Misfit, Placement, Profile, Stays, Taken, Trees},
     workload::Eviction,
 };
 
@@ -100,19 +100,19 @@ impl<'a> Overlay<'a> {
     }
 
     /// Places for these, where there is room now that is not spoken for.
-    pub fn place(&self, asks: &[Ask], rules: Rules) -> Result<Vec<Placement>, Misfit> {
+    pub fn place(&self, asks: &[Ask], profile: Profile) -> Result<Vec<Placement>, Misfit> {
         if asks.is_empty() {
             return Ok(Vec::new());
         }
-        self.trees.place(asks, &self.taken.highest(&self.taken_later), rules)
+        self.trees.place(asks, &self.taken.highest(&self.taken_later), profile)
     }
 
     /// Places for these, where there will be room.
-    pub fn place_later(&self, asks: &[Ask], rules: Rules) -> Result<Vec<Placement>, Misfit> {
+    pub fn place_later(&self, asks: &[Ask], profile: Profile) -> Result<Vec<Placement>, Misfit> {
         if asks.is_empty() {
             return Ok(Vec::new());
         }
-        self.trees.place(asks, &self.taken_later, rules)
+        self.trees.place(asks, &self.taken_later, profile)
     }
 
     /// Somebody gets quota, and a place.

@@ -35,7 +35,7 @@ use crate::{
     quantity::Usage,
     queue::ClusterQueue,
     state::State,
-    topology::{Rules, Stays},
+    topology::{Profile, Stays},
     verdict::{Reason, Refusal, Until, Verdict},
     workload::{Admission, PodSetAssignment, Timestamp},
 };
@@ -67,7 +67,7 @@ pub struct Policy {
     pub brakes: Brakes,
     /// How pods are placed.
     #[serde(default)]
-    pub topology: Rules,
+    pub topology: Profile,
 }
 
 impl Default for Policy {
@@ -78,7 +78,7 @@ impl Default for Policy {
             ignore_undeclared: false,
             one_at_a_time: false,
             brakes: Brakes::default(),
-            topology: Rules::default(),
+            topology: Profile::default(),
         }
     }
 }

@@ -14,6 +14,7 @@
 //!       host  host  host  host                                        placement
 //! ```
 
+mod balanced;
 mod capacity;
 mod choice;
 mod misfit;
@@ -155,13 +156,16 @@ pub struct Ask {
 
 /// How placements are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Rules {
+pub struct Profile {
     /// Whether pods that may be anywhere go where the least room is, and not where it fits best.
     pub fills_up_the_unconstrained: bool,
+    /// Whether pods that prefer to be near each other are spread over domains in about equal parts.
+    #[serde(default)]
+    pub balances: bool,
 }
 
-impl Default for Rules {
+impl Default for Profile {
     fn default() -> Self {
-        Self { fills_up_the_unconstrained: true }
+        Self { fills_up_the_unconstrained: true, balances: false }
     }
 }

@@ -55,6 +55,19 @@ impl Assignment {
         put(&mut self.pod_sets, &self.asks, placements);
     }
 
+    /// Gives it the places that were kept for the same, if that is what was kept.
+    pub fn put_as_kept(&mut self, kept: &[PodSetAssignment]) -> bool {
+        let same = |(own, kept): (&PodSetAssignment, &PodSetAssignment)| {
+            (&own.name, own.count, &own.flavors) == (&kept.name, kept.count, &kept.flavors)
+                && own.placement.is_some() == kept.placement.is_some()
+        };
+        let all = self.pod_sets.len() == kept.len() && self.pod_sets.iter().zip(kept).all(same);
+        if all {
+            self.pod_sets.clone_from_slice(kept);
+        }
+        all
+    }
+
     /// That there is more room on the nodes that it is to be placed on.
     pub fn room(&self) -> Until {
         Until::Room(flavors(&self.asks))
@@ -144,10 +157,10 @@ impl Offer<'_> {
         if asks.is_empty() {
             return Ok(asks);
         }
-        let rules = self.search.policy.topology;
+        let profile = self.search.policy.topology;
         let mut told_why = !draft.contested.is_empty();
         if draft.contested.is_empty() {
-            match overlay.place(&asks, rules) {
+            match overlay.place(&asks, profile) {
                 Ok(placements) => {
                     put(&mut draft.pod_sets, &asks, placements);
                     return Ok(asks);
@@ -158,7 +171,7 @@ impl Offer<'_> {
                 }
             }
         }
-        match self.search.state.trees().place_alone(&asks, rules) {
+        match self.search.state.trees().place_alone(&asks, profile) {
             Ok(placements) => {
                 put(&mut draft.pod_sets, &asks, placements);
                 draft.contest(&asks);

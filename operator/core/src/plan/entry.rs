@@ -230,7 +230,14 @@ fn way_without_victims<'a>(
     if !search.state.forest().fits(&overlay.later, search.leaf, &assignment.usage) {
         return None;
     }
-    // It is on its way.
+    // It is on its way, and what is kept for it stays where it is.
+    let kept = search.state.reservation(&search.queue.name);
+    if let Some(kept) = kept.filter(|kept| kept.workload == search.workload.key)
+        && overlay.will_have_room(&kept.stays)
+        && assignment.put_as_kept(&kept.pod_sets)
+    {
+        return Some(Kind::Preempts(Vec::new()));
+    }
     assignment.put(overlay.place_later(&assignment.asks, search.policy.topology).ok()?);
     Some(Kind::Preempts(Vec::new()))
 }

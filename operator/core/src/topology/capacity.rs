@@ -57,6 +57,31 @@ impl Counts {
         }
     }
 
+    /// Counts a domain and all below it anew, by what its leaves could take.
+    pub(super) fn recount(&mut self, tree: &Tree, shape: &Shape, level: usize, domain: DomainId) {
+        if level < tree.lowest() {
+            for child in tree.children(domain) {
+                self.recount(tree, shape, level + 1, child);
+            }
+            let count = self.sum(tree, shape, level, domain);
+            self.set(domain, count);
+        } else if level == shape.slice_level {
+            let mut count = self.of(domain);
+            count.slices = count.pods / shape.slice_size;
+            count.slices_with_leader = count.pods_with_leader / shape.slice_size;
+            self.set(domain, count);
+        }
+    }
+
+    /// A domain, and all below it, take nothing any more, or only no leader.
+    pub(super) fn clear(&mut self, tree: &Tree, domain: DomainId, only_leader: bool) {
+        let Count { pods, slices, .. } = if only_leader { self.of(domain) } else { Count::default() };
+        self.set(domain, Count { pods, slices, ..Count::default() });
+        for child in tree.children(domain) {
+            self.clear(tree, child, only_leader);
+        }
+    }
+
     fn fill_leaves(&mut self, tree: &Tree, shape: &Shape, rows: &Rows, demand: &NodeDemand, taken: &[i128]) {
         let width = tree.width();
         let leaves = tree.domains(tree.lowest()).zip(tree.unfit(demand));

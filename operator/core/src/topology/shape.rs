@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Layer, Nearness, Rules, TopologyRequest, tree::Tree};
+use super::{Layer, Nearness, Profile, TopologyRequest, tree::Tree};
 
 /// What is to be placed, by levels of a tree.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ impl Shape {
         implied: bool,
         count: u32,
         leaders: i64,
-        rules: Rules,
+        profile: Profile,
     ) -> Result<Self, String> {
         let first = request.layers.first();
         let slice_size = first.map_or(1, |layer| i64::from(layer.size));
@@ -67,7 +67,7 @@ impl Shape {
             inner,
             required: matches!(request.nearness, Some(Nearness::Required(_))),
             unconstrained,
-            fills_up: unconstrained && rules.fills_up_the_unconstrained,
+            fills_up: unconstrained && profile.fills_up_the_unconstrained,
         })
     }
 

@@ -23,17 +23,18 @@ struct Load {
 }
 
 /// The leaves that get pods of these domains of a level; what each gets is its count then. None if the domains take
-/// less than was counted.
+/// less than was counted. Where each domain `has_its_share` by its count, it keeps that.
 pub(super) fn spread(
     tree: &Tree,
     shape: &Shape,
     counts: &mut Counts,
     mut level: usize,
     domains: Vec<DomainId>,
+    has_its_share: bool,
 ) -> Option<Vec<DomainId>> {
     let all = Load { pods: shape.count, leaders: shape.leaders, unit: shape.slice_size, in_slices: true };
     let mut domains = deal(shape, counts, domains, all)?;
-    while level < tree.lowest().min(shape.slice_level) {
+    while level < tree.lowest().min(shape.slice_level) && !has_its_share {
         let mut below: Vec<DomainId> = domains.iter().flat_map(|domain| tree.children(*domain)).collect();
         in_order(counts, shape, &mut below);
         domains = deal(shape, counts, below, all)?;
@@ -43,7 +44,7 @@ pub(super) fn spread(
 }
 
 /// The same, once each domain has its share.
-pub(super) fn deal_down(
+fn deal_down(
     tree: &Tree,
     shape: &Shape,
     counts: &mut Counts,

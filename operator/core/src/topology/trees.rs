@@ -6,7 +6,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Ask, Misfit, Node, Placement, Pod, Rules, Stay, Stays, Topology, TopologyRequest,
+    Ask, Misfit, Node, Placement, Pod, Profile, Stay, Stays, Topology, TopologyRequest,
+    balanced::{self, Balanced},
     capacity::{Counts, Rows},
     choice,
     shape::{self, Shape},
@@ -123,13 +124,15 @@ impl Trees {
     }
 
     /// A place for each of these, all or none. None of them gets what those before it get.
-    pub fn place(&self, asks: &[Ask], taken: &Taken, rules: Rules) -> Result<Vec<Placement>, Misfit> {
+    pub fn place(&self, asks: &[Ask], taken: &Taken, profile: Profile) -> Result<Vec<Placement>, Misfit> {
         let mut taken = taken.clone();
         let mut placements = vec![Placement::default(); asks.len()];
         for (flavor, tree) in &self.0 {
             for group in groups(asks, flavor) {
                 let misfit = |message| Misfit { index: group.workers, flavor: flavor.clone(), message };
-                for (index, placement) in tree.place(asks, &group, taken.of(flavor), rules).map_err(misfit)? {
+                for (index, placement) in
+                    tree.place(asks, &group, taken.of(flavor), profile).map_err(misfit)?
+                {
                     let Some((ask, place)) = asks.get(index).zip(placements.get_mut(index)) else { continue };
                     self.take(&mut taken, &ask.stay(placement.clone()), 1);
                     *place = placement;
@@ -140,8 +143,8 @@ impl Trees {
     }
 
     /// The same with no workload anywhere.
-    pub fn place_alone(&self, asks: &[Ask], rules: Rules) -> Result<Vec<Placement>, Misfit> {
-        self.place(asks, &self.untaken(), rules)
+    pub fn place_alone(&self, asks: &[Ask], profile: Profile) -> Result<Vec<Placement>, Misfit> {
+        self.place(asks, &self.untaken(), profile)
     }
 }
 
@@ -223,14 +226,14 @@ impl Tree {
         asks: &[Ask],
         group: &Group,
         taken: &[i128],
-        rules: Rules,
+        profile: Profile,
     ) -> Result<Vec<(usize, Placement)>, String> {
         let Some(workers) = asks.get(group.workers) else { return Ok(Vec::new()) };
         let leader = group.leader.and_then(|index| Some((index, asks.get(index)?)));
         let fallback = TopologyRequest::default();
         let request = workers.request().unwrap_or(&fallback);
         let (count, leaders) = (workers.pod_set.count, i64::from(leader.is_some()));
-        let shape = Shape::new(self, request, workers.implied, count, leaders, rules)?;
+        let shape = Shape::new(self, request, workers.implied, count, leaders, profile)?;
         if shape.slices() * shape.slice_size != shape.count {
             return Err(format!("the {count} pods are no whole number of slices of {}", shape.slice_size));
         }
@@ -239,9 +242,18 @@ impl Tree {
             leader: leader.map(|(_, leader)| self.row(leader.pod_set.of_its_node())),
         };
         let mut counts = Counts::new(self, &shape, &rows, &workers.pod_set.demand, taken);
-        let (level, domains) = choice::choose(self, &shape, &counts)?;
+        let balanced = profile.balances && !shape.required && !shape.unconstrained;
+        let balanced = balanced.then(|| balanced::balance(self, &shape, &counts)).flatten();
+        let is_balanced = balanced.is_some();
+        let (level, domains) = match balanced {
+            Some(Balanced { level, domains, counts: shares }) => {
+                counts = shares;
+                (level, domains)
+            }
+            None => choice::choose(self, &shape, &counts)?,
+        };
         let untouched = counts.clone();
-        let leaves = spread::spread(self, &shape, &mut counts, level, domains)
+        let leaves = spread::spread(self, &shape, &mut counts, level, domains, is_balanced)
             .ok_or_else(|| choice::no_room(self, &shape, &untouched, level, 0))?;
         let dealt = |of: fn(&super::capacity::Count) -> i64| {
             self.placement(leaves.iter().map(|leaf| (*leaf, of(&counts.of(*leaf)))).collect())

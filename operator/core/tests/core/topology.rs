@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use whalezen_core::{
     flavor::Flavor,
     testing::{WorkloadBuilder, flavor, topology},
-    topology::{Ask, HOST, Misfit, Node, Placement, Rules, Trees},
+    topology::{Ask, HOST, Misfit, Node, Placement, Profile, Trees},
     workload::Workload,
 };
 
@@ -44,7 +44,7 @@ fn asks(of: WorkloadBuilder) -> Vec<Ask> {
 }
 
 fn place(trees: &Trees, of: WorkloadBuilder) -> Result<Vec<Placement>, Misfit> {
-    trees.place(&asks(of), &trees.untaken(), Rules::default())
+    trees.place(&asks(of), &trees.untaken(), Profile::default())
 }
 
 /// Where the pods of each set are, as `host:pods host:pods; …`, or why there is no place.

@@ -224,8 +224,9 @@ proptest! {
     }
 
     #[test]
-    fn every_victim_serves_somebody_who_finds_a_place_then(fair: bool, events in vec(work(), 0..30)) {
-        let mut world = cluster(fair);
+    fn every_victim_serves_somebody_who_finds_a_place_then(events in vec(work(), 0..30)) {
+        // With fair sharing somebody else may have a right to what it would borrow.
+        let mut world = cluster(false);
         for event in &events {
             happens(&mut world, event);
         }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use proptest::{collection::vec, prelude::*};
 use whalezen_core::{
     testing::{WorkloadBuilder, node, workload},
-    topology::{HOST, Node, Placement, Rules, Stay, Stays, Trees},
+    topology::{HOST, Node, Placement, Profile, Stay, Stays, Trees},
 };
 
 use super::{asks, trees};
@@ -75,7 +75,7 @@ impl Problem {
 
     fn placed(&self) -> Option<Vec<Placement>> {
         let trees = self.trees();
-        trees.place(&asks(self.workload()), &trees.untaken(), Rules::default()).ok()
+        trees.place(&asks(self.workload()), &trees.untaken(), Profile::default()).ok()
     }
 
     /// The domain of a level that a host is in.

@@ -1,6 +1,6 @@
 use whalezen_core::{
     testing::{NodeBuilder, WorkloadBuilder, foreign_pod, node, workload},
-    topology::{HOST, Rules},
+    topology::{HOST, Profile},
 };
 
 use super::{asks, place, told, trees, trees_by};
@@ -67,9 +67,23 @@ fn pods_are_placed_in_the_domain_that_fits_best() {
 #[test]
 fn room_is_filled_up_by_those_that_may_be_anywhere_unless_the_rules_say_otherwise() {
     let trees = trees(nodes());
-    let rules = Rules { fills_up_the_unconstrained: false };
-    let placed = trees.place(&asks(gang(9).unconstrained()), &trees.untaken(), rules);
+    let profile = Profile { fills_up_the_unconstrained: false, ..Profile::default() };
+    let placed = trees.place(&asks(gang(9).unconstrained()), &trees.untaken(), profile);
     assert_eq!(told(placed), "h6:1 h7:8");
+}
+
+#[test]
+fn who_prefers_to_be_near_each_other_is_spread_evenly_where_that_is_the_profile() {
+    let trees = trees(nodes());
+    let even = Profile { balances: true, ..Profile::default() };
+    for (what, it, uneven, want) in [
+        ("one host takes more than each of two", gang(6).preferred("rack"), "h1:4 h2:2", "h7:6"),
+        ("two hosts take more than each of three", gang(10).preferred("rack"), "h1:4 h2:4 h3:2", "h5:4 h7:6"),
+        ("what is required stays as it is", gang(6).required("rack"), "h1:4 h2:2", "h1:4 h2:2"),
+    ] {
+        assert_eq!(told(place(&trees, it.clone())), uneven, "{what}");
+        assert_eq!(told(trees.place(&asks(it), &trees.untaken(), even)), want, "{what}");
+    }
 }
 
 #[test]
