@@ -1,6 +1,6 @@
 //! What an event means for what is known: each kind goes to its place.
 
-use whalezen_core::name::{LocalQueueKey, WorkloadKey};
+use whalezen_core::name::{LocalQueueKey, PodKey, WorkloadKey};
 use whalezen_dialects::{
     kueue::{
         jobs::{JobKey, kinds::JobKind},
@@ -79,6 +79,9 @@ fn apply(objects: &mut Objects, object: Object) {
         Object::Namespace(object) => objects.apply_namespace(&object),
         Object::LimitRange(object) => objects.apply_limit_range(&object),
         Object::RuntimeClass(object) => objects.apply_runtime_class(&object),
+        Object::Topology(object) => objects.apply_topology(&object),
+        Object::Node(object) => objects.apply_node(&object),
+        Object::Pod(object) => objects.apply_pod(&object),
         Object::Job(object) => objects.apply_job(&object),
         Object::ProvisioningRequestConfig(object) => objects.apply_provisioning_config(&object),
         // They are taken in elsewhere.
@@ -99,6 +102,9 @@ fn delete(objects: &mut Objects, kind: Kind, namespace: &str, name: &str) {
         Kind::Namespace => objects.state.delete_namespace(name),
         Kind::LimitRange => objects.delete_limit_range(namespace, name),
         Kind::RuntimeClass => objects.delete_runtime_class(name),
+        Kind::Topology => objects.delete_topology(&name.into()),
+        Kind::Node => objects.delete_node(&name.into()),
+        Kind::Pod => objects.delete_pod(&PodKey::new(namespace, name)),
         Kind::Job(kind) => objects.delete_job(&job_key(kind, namespace, name)),
         Kind::ProvisioningRequestConfig => objects.delete_provisioning_config(name),
         Kind::ProvisioningRequest => objects.delete_provisioning_request(namespace, name),

@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, fmt::Debug, time::Duration};
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::{
     api::{
-        core::v1::{LimitRange, Namespace},
+        core::v1::{LimitRange, Namespace, Node, Pod},
         node::v1::RuntimeClass,
         scheduling::v1::PriorityClass,
     },
@@ -72,6 +72,12 @@ pub enum Object {
     LimitRange(Box<LimitRange>),
     /// A `RuntimeClass`.
     RuntimeClass(Box<RuntimeClass>),
+    /// A `Topology`.
+    Topology(Box<kueue::Topology>),
+    /// A node.
+    Node(Box<Node>),
+    /// A pod.
+    Pod(Box<Pod>),
     /// A job.
     Job(AnyJob),
     /// A `ProvisioningRequestConfig`.
@@ -107,6 +113,12 @@ pub enum Kind {
     LimitRange,
     /// `RuntimeClass`.
     RuntimeClass,
+    /// `Topology`.
+    Topology,
+    /// Node.
+    Node,
+    /// Pod.
+    Pod,
     /// A kind of jobs.
     Job(&'static JobKind),
     /// `ProvisioningRequestConfig`.
@@ -132,10 +144,22 @@ impl Kind {
             Self::Namespace,
             Self::LimitRange,
             Self::RuntimeClass,
+            Self::Topology,
+            Self::Node,
+            Self::Pod,
         ];
         let answered = [Self::ProvisioningRequestConfig, Self::ProvisioningRequest];
         let answered = answered.into_iter().filter(|_| !beside);
         own.into_iter().chain(answered).chain(frameworks.seen().into_iter().map(Self::Job)).collect()
+    }
+
+    /// Which objects of this kind are watched: of pods those that take room of a node. One that does no more is gone.
+    fn selection(self) -> watcher::Config {
+        let all = watcher::Config::default();
+        match self {
+            Self::Pod => all.fields("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"),
+            _ => all,
+        }
     }
 
     /// The address of an object of this kind.
@@ -155,6 +179,9 @@ impl Kind {
             Self::Namespace => ("", "v1", "Namespace", "namespaces"),
             Self::LimitRange => ("", "v1", "LimitRange", "limitranges"),
             Self::RuntimeClass => ("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses"),
+            Self::Topology => ("kueue.x-k8s.io", "v1beta2", "Topology", "topologies"),
+            Self::Node => ("", "v1", "Node", "nodes"),
+            Self::Pod => ("", "v1", "Pod", "pods"),
             Self::Job(kind) => return kind.target(namespace, name),
             Self::ProvisioningRequestConfig => {
                 ("kueue.x-k8s.io", "v1beta2", "ProvisioningRequestConfig", "provisioningrequestconfigs")
@@ -236,6 +263,9 @@ pub fn everything(client: &Client, frameworks: &Frameworks, beside: bool) -> Wat
     start.watch(Kind::Namespace, |o| Object::Namespace(Box::new(o)));
     start.watch(Kind::LimitRange, |o| Object::LimitRange(Box::new(o)));
     start.watch(Kind::RuntimeClass, |o| Object::RuntimeClass(Box::new(o)));
+    start.watch(Kind::Topology, |o| Object::Topology(Box::new(o)));
+    start.watch(Kind::Node, |o| Object::Node(Box::new(o)));
+    start.watch(Kind::Pod, |o| Object::Pod(Box::new(o)));
     start.watch(Kind::Job(&JOB), |o| Object::Job(AnyJob::Batch(Box::new(o))));
     // Jobs are there always.
     for kind in frameworks.seen().into_iter().filter(|kind| **kind != JOB) {
@@ -306,7 +336,7 @@ async fn watch_on<K, F>(
 {
     loop {
         let round = *rounds.borrow_and_update();
-        let events = watcher(api.clone(), watcher::Config::default()).default_backoff();
+        let events = watcher(api.clone(), known.kind.selection()).default_backoff();
         pin_mut!(events);
         let mut absent = false;
         loop {

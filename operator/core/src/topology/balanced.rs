@@ -210,10 +210,7 @@ fn fewest(
         }
     }
     let sets = sets.pop()?;
-    sets.into_iter()
-        .filter(|((leaders, pods), _)| *leaders == 0 && *pods <= 0)
-        .next_back()
-        .map(|(_, set)| set)
+    sets.into_iter().rfind(|((leaders, pods), _)| *leaders == 0 && *pods <= 0).map(|(_, set)| set)
 }
 
 /// How evenly the room of a domain is spread over its children.

@@ -37,6 +37,7 @@ pub mod quota;
 pub mod reasons;
 pub mod resources;
 pub mod settings;
+pub mod topology;
 pub mod visibility;
 pub mod workload;
 

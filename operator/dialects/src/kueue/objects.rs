@@ -4,6 +4,7 @@
 //! next step may have changed. There is one owner, the controller's loop, and nothing here waits.
 
 mod families;
+mod ground;
 mod kept;
 mod measured;
 mod next;

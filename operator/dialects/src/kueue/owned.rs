@@ -17,6 +17,7 @@ use whalezen_crds::kueue::{
 
 use super::{
     conditions::{self, Saying},
+    topology,
     workload::{WorkloadView, quantities},
     workload_target,
 };
@@ -187,12 +188,16 @@ fn admission(given: &Admission) -> Value {
         .pod_sets
         .iter()
         .map(|set| {
-            json!({
+            let mut assignment = json!({
                 "name": set.name,
                 "flavors": set.flavors,
                 "resourceUsage": quantities(&set.usage),
                 "count": set.count,
-            })
+            });
+            if let Some((placement, fields)) = set.placement.as_ref().zip(assignment.as_object_mut()) {
+                fields.insert("topologyAssignment".to_owned(), json!(topology::written(placement)));
+            }
+            assignment
         })
         .collect();
     json!({ "clusterQueue": given.cluster_queue, "podSetAssignments": assignments })

@@ -15,9 +15,13 @@ use whalezen_core::{
     flavor::NodeDemand,
     labels::Requirement,
     quantity::{Amount, Amounts, parse},
+    topology::TopologyRequest,
 };
 
-use super::quota::{operator, toleration};
+use super::{
+    quota::{operator, toleration},
+    topology,
+};
 
 type Quantities = BTreeMap<String, Quantity>;
 
@@ -32,6 +36,8 @@ pub struct Pods {
     pub min_count: Option<u32>,
     /// What each asks for.
     pub template: Template,
+    /// Where they are to be placed, if it says so.
+    pub topology: Option<TopologyRequest>,
 }
 
 /// What of a pod template decides what its pods request and where they may run.
@@ -85,6 +91,11 @@ pub fn pods(
         count: counted("count", count)?,
         min_count: min_count.map(|least| counted("minimum count", least)).transpose()?,
         template: Template::read(spec).map_err(problem)?,
+        topology: template
+            .metadata
+            .as_ref()
+            .and_then(|metadata| metadata.annotations.as_ref())
+            .and_then(topology::asked),
     })
 }
 

@@ -36,7 +36,7 @@ pub fn flavor(object: &kueue::ResourceFlavor) -> Flavor {
         labels: object.spec.node_labels.clone(),
         taints: object.spec.node_taints.iter().filter_map(taint).collect(),
         tolerations: object.spec.tolerations.iter().map(toleration).collect(),
-        topology: None,
+        topology: object.spec.topology_name.as_deref().map(Into::into),
     }
 }
 
@@ -228,7 +228,8 @@ fn effect(name: &str) -> Option<TaintEffect> {
     })
 }
 
-fn taint(of: &api::Taint) -> Option<Taint> {
+/// A taint, of a flavor's nodes or of a node.
+pub fn taint(of: &api::Taint) -> Option<Taint> {
     let value = of.value.clone().unwrap_or_default();
     Some(Taint { key: of.key.clone(), value, effect: effect(&of.effect)? })
 }

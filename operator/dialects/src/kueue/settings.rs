@@ -11,6 +11,7 @@ use whalezen_core::{
     labels::Selector,
     name::ResourceName,
     plan::{FairStrategy, Policy},
+    topology::Profile,
 };
 
 use super::jobs::kinds::{self, JobKind};
@@ -37,6 +38,8 @@ pub struct Settings {
     /// Whether the reason of `QuotaReserved=False` is a granular one (Kueue's gate
     /// `UnadmittedWorkloadsObservability`) and not `Pending` or `Inadmissible`.
     pub granular_reasons: bool,
+    /// How pods are placed (Kueue's gates `TASProfileMixed` and `TASBalancedPlacement`).
+    pub placement: Profile,
 }
 
 impl Settings {
@@ -51,6 +54,7 @@ impl Settings {
             fair_sharing: self.fair_sharing.clone(),
             ignore_undeclared: self.resources.undeclared == Undeclared::Ignore,
             one_at_a_time: self.pods_ready.as_ref().is_some_and(|pods| pods.block_admission),
+            topology: self.placement,
             ..Policy::default()
         }
     }

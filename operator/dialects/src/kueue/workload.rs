@@ -24,6 +24,7 @@ use super::{
     pods::{Pods, pods},
     resources::{Counted, Rules},
     settings::{RequeuingTimestamp, Settings},
+    topology,
 };
 
 /// What is kept of a Workload beside what the core knows: no pod templates.
@@ -128,7 +129,13 @@ impl WorkloadView {
                 .spec
                 .pod_sets
                 .iter()
-                .map(|set| pods(&set.name, &set.template, set.count, set.min_count))
+                .map(|set| {
+                    let mut pods = pods(&set.name, &set.template, set.count, set.min_count)?;
+                    if let Some(request) = &set.topology_request {
+                        pods.topology = Some(topology::request(request));
+                    }
+                    Ok(pods)
+                })
                 .collect(),
             reclaimable: object
                 .status
@@ -278,7 +285,7 @@ fn admission(given: &kueue::Admission, pod_sets: &[PodSet]) -> Admission {
             count,
             flavors: given.flavors.iter().map(|(r, f)| (r.as_str().into(), f.as_str().into())).collect(),
             usage: usage.collect(),
-            placement: None,
+            placement: given.topology_assignment.as_ref().map(topology::read),
         }
     };
     Admission {

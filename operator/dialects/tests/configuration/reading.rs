@@ -195,9 +195,9 @@ fn the_granular_reasons_are_off_unless_their_gate_is_on() {
 #[test]
 fn what_is_without_effect_is_warned_of_by_reason() {
     let text = "webhook: {port: 9443}\ninternalCertManagement: {enable: true}\npprofBindAddress: ':8083'\n\
-                featureGates: {TASProfileMixed: false}";
+                featureGates: {TASRespectNodeAffinityPreferred: true}";
     let want = [
-        "featureGates.TASProfileMixed without effect: topologies are not acted on yet",
+        "featureGates.TASRespectNodeAffinityPreferred without effect: preferred node affinity does not count yet",
         "pprofBindAddress without effect: the operator has no profiling server",
         "internalCertManagement.enable without effect: the operator makes its own certificate, for the Service that \
          --serving-service names",

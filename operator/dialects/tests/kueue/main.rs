@@ -21,6 +21,8 @@ mod milestones;
 #[cfg(test)]
 mod object;
 #[cfg(test)]
+mod placed;
+#[cfg(test)]
 mod preempting;
 #[cfg(test)]
 mod provisioning;

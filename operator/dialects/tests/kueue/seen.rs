@@ -42,6 +42,8 @@ pub fn see(objects: &mut Objects, object: &Object) {
         "WorkloadPriorityClass" => objects.apply_workload_priority_class(&object.read()),
         "PriorityClass" => objects.apply_priority_class(&object.read()),
         "LimitRange" => objects.apply_limit_range(&object.read()),
+        "Topology" => objects.apply_topology(&object.read()),
+        "Node" => objects.apply_node(&object.read()),
         "RuntimeClass" => objects.apply_runtime_class(&object.read()),
         "Workload" => objects.apply_workload(&object.read()),
         kind if kinds::find(kind).is_some() => objects.apply_job(&object.job()),

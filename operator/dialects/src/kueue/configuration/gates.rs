@@ -14,7 +14,7 @@ pub type Gate = (&'static str, bool, Treatment);
 const HERE: Treatment = Refused("this is always on here");
 const LOCKED: Treatment = Refused("Kueue has locked it to its default");
 const ABSENT: Treatment = Refused("this does not exist here yet");
-const NO_TOPOLOGY: Treatment = Ignored("topologies are not acted on yet");
+const NO_REPAIR: Treatment = Ignored("pods on nodes that fail are not moved yet");
 const NO_MULTIKUEUE: Treatment = Ignored("there is no MultiKueue");
 const NO_DEVICES: Treatment = Ignored("dynamic resource allocation is not counted yet");
 const NO_KIND: Treatment = Ignored("jobs of that kind are not managed yet");
@@ -35,7 +35,7 @@ pub const GATES: &[Gate] = &[
     ("DeferRayServiceFinalizationForRedisCleanup", true, NO_KIND),
     ("DisableWaitForPodsReady", false, Honoured),
     ("ElasticJobsViaWorkloadSlices", true, HERE),
-    ("ElasticJobsViaWorkloadSlicesWithTAS", false, NO_TOPOLOGY),
+    ("ElasticJobsViaWorkloadSlicesWithTAS", false, Ignored("elastic jobs are placed anew when they grow")),
     ("FailureRecoveryPolicy", false, ABSENT),
     ("FairSharingPreemptWithinNominal", true, HERE),
     ("FairSharingPrioritizeNonBorrowing", true, HERE),
@@ -89,26 +89,26 @@ pub const GATES: &[Gate] = &[
     ("ShortWorkloadNames", false, Ignored("Workloads have the longer names")),
     ("SkipAncestorCheckForDeletedWorkloads", true, HOW),
     ("SkipFinalizersForPodsSuspendedByParent", true, LOCKED),
-    ("SkipReassignmentForPodOwnedWorkloads", true, NO_TOPOLOGY),
+    ("SkipReassignmentForPodOwnedWorkloads", true, NO_REPAIR),
     ("SparkApplicationIntegration", false, NO_KIND),
-    ("TASAssignmentsEncodingByHostnamePrefix", true, NO_TOPOLOGY),
-    ("TASBalancedPlacement", false, NO_TOPOLOGY),
-    ("TASCacheNodeMatchResults", true, NO_TOPOLOGY),
-    ("TASCacheTopologyTree", false, NO_TOPOLOGY),
-    ("TASCachingRemainingResources", true, NO_TOPOLOGY),
-    ("TASFailedNodeReplacement", true, NO_TOPOLOGY),
-    ("TASFailedNodeReplacementFailFast", true, NO_TOPOLOGY),
-    ("TASHandleOverlappingFlavors", true, NO_TOPOLOGY),
-    ("TASMultiLayerTopology", true, NO_TOPOLOGY),
-    ("TASProfileMixed", true, NO_TOPOLOGY),
-    ("TASRecomputeAssignmentWithinSchedulingCycle", true, NO_TOPOLOGY),
-    ("TASReplaceNodeDueToNotReadyOverFixedTime", false, NO_TOPOLOGY),
-    ("TASReplaceNodeOnNodeTaints", true, NO_TOPOLOGY),
-    ("TASReplaceNodeOnPodTermination", true, NO_TOPOLOGY),
-    ("TASRespectNodeAffinityPreferred", false, NO_TOPOLOGY),
-    ("TASValidateWorkloadSliceSize", true, NO_TOPOLOGY),
+    ("TASAssignmentsEncodingByHostnamePrefix", true, HOW),
+    ("TASBalancedPlacement", false, Honoured),
+    ("TASCacheNodeMatchResults", true, HOW),
+    ("TASCacheTopologyTree", false, HOW),
+    ("TASCachingRemainingResources", true, HOW),
+    ("TASFailedNodeReplacement", true, NO_REPAIR),
+    ("TASFailedNodeReplacementFailFast", true, NO_REPAIR),
+    ("TASHandleOverlappingFlavors", true, HERE),
+    ("TASMultiLayerTopology", true, HERE),
+    ("TASProfileMixed", true, Honoured),
+    ("TASRecomputeAssignmentWithinSchedulingCycle", true, HERE),
+    ("TASReplaceNodeDueToNotReadyOverFixedTime", false, NO_REPAIR),
+    ("TASReplaceNodeOnNodeTaints", true, NO_REPAIR),
+    ("TASReplaceNodeOnPodTermination", true, NO_REPAIR),
+    ("TASRespectNodeAffinityPreferred", false, Ignored("preferred node affinity does not count yet")),
+    ("TASValidateWorkloadSliceSize", true, HERE),
     ("TLSOptions", true, Ignored("what is served over TLS has safe versions and ciphers")),
-    ("TopologyAwareScheduling", true, NO_TOPOLOGY),
+    ("TopologyAwareScheduling", true, HERE),
     (
         "UnadmittedWorkloadsExplicitStatus",
         false,

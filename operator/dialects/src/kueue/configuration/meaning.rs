@@ -12,6 +12,7 @@ use whalezen_core::{
     name::ResourceName,
     plan::FairStrategy,
     quantity::parse_factor,
+    topology::Profile,
 };
 
 use super::{Configuration, Exposed, Gates, Problem, Rate, Version, Warnings, duration, file};
@@ -78,6 +79,10 @@ pub(super) fn of(
             )),
             keep_finished: check.keep_finished(file.object_retention_policies),
             granular_reasons: gates.is_on("UnadmittedWorkloadsObservability"),
+            placement: Profile {
+                fills_up_the_unconstrained: gates.is_on("TASProfileMixed"),
+                balances: gates.is_on("TASBalancedPlacement"),
+            },
         },
         warnings: vec![],
     }

@@ -9,19 +9,21 @@ use sha1::{Digest, Sha1};
 use whalezen_core::name::WorkloadKey;
 use whalezen_crds::kueue::{
     constants::{PROVISIONING_REQUEST_PREFIX, RESOURCE_IN_USE_FINALIZER, annotation, label},
-    v1beta2::{PodSet, Workload, WorkloadSpec},
+    v1beta2::{PodSet, PodSetTopologyRequest, Workload, WorkloadSpec},
 };
 
 use super::{
-    super::{workload::gates, workload_target},
+    super::{topology, workload::gates, workload_target},
     Priority,
     batch::clean,
-    kinds::JobKind,
+    kinds::{JOB, JobKind},
     slices::replacement_for,
     whole::{Set, Whole},
 };
 use crate::write::{Verb, Write};
 
+/// The label that says which of a Job's pods a pod is.
+const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// The longest name of a Workload.
 const LONGEST_NAME: usize = 253;
 /// How much of the digest stands at the end of a name.
@@ -66,7 +68,7 @@ pub fn workload(job: &Whole, (class, priority): Priority) -> Workload {
             ..ObjectMeta::default()
         },
         spec: WorkloadSpec {
-            pod_sets: sets.iter().map(pod_set).collect(),
+            pod_sets: sets.iter().map(|set| pod_set(kind, set)).collect(),
             queue_name: metadata.labels.as_ref().and_then(|labels| labels.get(label::QUEUE_NAME)).cloned(),
             priority_class_ref: class,
             priority: Some(priority),
@@ -77,14 +79,22 @@ pub fn workload(job: &Whole, (class, priority): Priority) -> Workload {
     }
 }
 
-fn pod_set(of: &Set) -> PodSet {
+fn pod_set(kind: &JobKind, of: &Set) -> PodSet {
     PodSet {
         name: of.name.clone(),
         template: clean(&of.template),
         count: of.count,
         min_count: of.min_count,
-        ..PodSet::default()
+        topology_request: topology_request(kind, of),
     }
+}
+
+/// Where pods are to be placed, if their template says so. The rank of a Job's pod is its index.
+fn topology_request(kind: &JobKind, of: &Set) -> Option<PodSetTopologyRequest> {
+    let annotations = of.template.metadata.as_ref()?.annotations.as_ref()?;
+    let request = topology::requested(annotations)?;
+    let index = (*kind == JOB).then(|| COMPLETION_INDEX.to_owned());
+    Some(PodSetTopologyRequest { pod_index_label: index, ..request })
 }
 
 /// For how many seconds a job may run, if it says so in a way that can be read.

@@ -93,7 +93,9 @@ impl Rules {
             let template = self.completed(&of.template, &limits);
             let path = format!("spec.podSets[{index}].template.spec");
             let problem = |problem: String| format!("pod set {}: {problem}", of.name);
-            let per_pod = match template.total() {
+            let total = template.total();
+            let of_node = total.clone().ok();
+            let per_pod = match total {
                 Ok(total) => {
                     excesses.extend(limits::excesses(&template, &path));
                     violations.extend(limits.violations(&template, &total, &path));
@@ -108,10 +110,10 @@ impl Rules {
                         name: Arc::clone(&of.name),
                         count,
                         min_count: of.min_count.map(|least| least.min(count)),
+                        of_node: of_node.filter(|of_node| *of_node != per_pod),
                         per_pod,
                         demand: template.demand,
-                        of_node: None,
-                        topology: None,
+                        topology: of.topology.clone(),
                     });
                 }
                 Err(about) => return Counted::impossible(problem(about)),

@@ -1,0 +1,47 @@
+//! Events of what stands on the ground: topologies, nodes, and pods that no placement accounts for.
+
+use k8s_openapi::api::core::v1;
+use kube::ResourceExt;
+use whalezen_core::name::{HostName, PodKey, TopologyName};
+use whalezen_crds::kueue::v1beta2 as kueue;
+
+use super::{super::topology, Objects};
+
+impl Objects {
+    /// A `Topology` was seen.
+    pub fn apply_topology(&mut self, object: &kueue::Topology) {
+        self.state.apply_topology(topology::topology(object));
+    }
+
+    /// A `Topology` is gone.
+    pub fn delete_topology(&mut self, name: &TopologyName) {
+        self.state.delete_topology(name);
+    }
+
+    /// A node was seen. One that takes no pods now is as good as gone.
+    pub fn apply_node(&mut self, object: &v1::Node) {
+        match topology::node(object) {
+            Some(node) => self.state.apply_node(node),
+            None => self.state.delete_node(&object.name_any().into()),
+        }
+    }
+
+    /// A node is gone.
+    pub fn delete_node(&mut self, name: &HostName) {
+        self.state.delete_node(name);
+    }
+
+    /// A pod was seen. One that takes no room, or whose placement accounts for it, is as good as gone.
+    pub fn apply_pod(&mut self, object: &v1::Pod) {
+        let key = PodKey::new(object.namespace().unwrap_or_default(), object.name_any());
+        match topology::pod(object) {
+            Some(pod) => self.state.apply_pod(pod),
+            None => self.delete_pod(&key),
+        }
+    }
+
+    /// A pod is gone.
+    pub fn delete_pod(&mut self, key: &PodKey) {
+        self.state.delete_pod(key);
+    }
+}
