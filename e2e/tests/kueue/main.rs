@@ -24,6 +24,7 @@ mod kueuectl;
 mod leader;
 mod life;
 mod objects;
+mod pods;
 mod policies;
 mod preemption;
 mod provisioning;

@@ -231,6 +231,11 @@ impl Sender {
                 let answer = self.send(api, write).await?;
                 Ok(answer.map_or(Answer::Other, |o| Answer::Job(AnyJob::Batch(Box::new(o)))))
             }
+            kind if kind == kinds::POD.kind => {
+                let api: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
+                let answer = self.send(api, write).await?;
+                Ok(answer.map_or(Answer::Other, |o| Answer::Job(AnyJob::Pod(Box::new(o)))))
+            }
             kind => {
                 let kind = kinds::find(kind);
                 let answer = self.send(self.dynamic(&write.target), write).await?;
@@ -283,6 +288,10 @@ impl Sender {
     async fn job(&self, target: &Target) -> Result<AnyJob> {
         let namespace = target.namespace.clone().unwrap_or_default();
         match kinds::find(target.kind) {
+            Some(kind) if *kind == kinds::POD => {
+                let api: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
+                Ok(AnyJob::Pod(Box::new(self.count("GET", "pods", api.get(&target.name).await)?)))
+            }
             Some(kind) if *kind != kinds::JOB => {
                 let answer = self.dynamic(target).get(&target.name).await;
                 Ok(AnyJob::Described(kind, Box::new(self.count("GET", target.plural, answer)?)))

@@ -26,12 +26,15 @@ use tokio::{
     time::sleep,
 };
 use whalezen_core::name::WorkloadKey;
-use whalezen_crds::{kueue::v1beta2 as kueue, scheduling::v1alpha1::SchedulingPolicy};
+use whalezen_crds::{
+    kueue::{constants::label, v1beta2 as kueue},
+    scheduling::v1alpha1::SchedulingPolicy,
+};
 use whalezen_dialects::{
     kueue::{
         jobs::{
             AnyJob,
-            kinds::{JOB, JobKind},
+            kinds::{JOB, JobKind, POD},
         },
         provisioning::request,
         settings::Frameworks,
@@ -153,11 +156,13 @@ impl Kind {
         own.into_iter().chain(answered).chain(frameworks.seen().into_iter().map(Self::Job)).collect()
     }
 
-    /// Which objects of this kind are watched: of pods those that take room of a node. One that does no more is gone.
+    /// Which objects of this kind are watched: of pods those that take room of a node, and as jobs those that are queued by
+    /// themselves. One that does no more is gone.
     fn selection(self) -> watcher::Config {
         let all = watcher::Config::default();
         match self {
             Self::Pod => all.fields("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"),
+            Self::Job(kind) if *kind == POD => all.labels(&format!("{}=true", label::MANAGED)),
             _ => all,
         }
     }
@@ -266,9 +271,15 @@ pub fn everything(client: &Client, frameworks: &Frameworks, beside: bool) -> Wat
     start.watch(Kind::Topology, |o| Object::Topology(Box::new(o)));
     start.watch(Kind::Node, |o| Object::Node(Box::new(o)));
     start.watch(Kind::Pod, |o| Object::Pod(Box::new(o)));
+    // Jobs and pods are there always.
     start.watch(Kind::Job(&JOB), |o| Object::Job(AnyJob::Batch(Box::new(o))));
-    // Jobs are there always.
-    for kind in frameworks.seen().into_iter().filter(|kind| **kind != JOB) {
+    for kind in frameworks.seen() {
+        if *kind == POD {
+            start.watch(Kind::Job(&POD), |o| Object::Job(AnyJob::Pod(Box::new(o))));
+        }
+        if *kind == JOB || *kind == POD {
+            continue;
+        }
         let api = Api::all_with(client.clone(), &resource(&kind.target("", "")));
         start.watch_if_there(api, Kind::Job(kind), true, move |o| {
             Object::Job(AnyJob::Described(kind, Box::new(o)))

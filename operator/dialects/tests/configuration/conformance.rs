@@ -99,14 +99,20 @@ fn the_file_that_kueue_is_installed_with_is_accepted() {
     let read = read(&text, "whalezen-system").unwrap();
     let without = Configuration::without_file("whalezen-system");
     let frameworks: Vec<_> = read.settings.frameworks.0.iter().map(|kind| kind.kind).collect();
-    assert_eq!(frameworks, ["Job", "JobSet", "MPIJob", "RayCluster", "RayJob", "TrainJob", "AppWrapper"]);
+    assert_eq!(
+        frameworks,
+        ["Job", "JobSet", "MPIJob", "Pod", "RayCluster", "RayJob", "TrainJob", "AppWrapper"]
+    );
     let settings = Settings { frameworks: Frameworks::default(), ..read.settings.clone() };
     assert_eq!(Configuration { warnings: vec![], settings, ..read.clone() }, without);
     assert_eq!(without.metrics, Exposed::default());
     let warned = read.warnings.join("\n");
-    for path in
-        ["webhook.port", "leaderElection.resourceName", "controller.groupKindConcurrency", "frameworks pod"]
-    {
+    for path in [
+        "webhook.port",
+        "leaderElection.resourceName",
+        "controller.groupKindConcurrency",
+        "frameworks deployment",
+    ] {
         assert!(warned.contains(path), "{path} is not in {warned}");
     }
 }

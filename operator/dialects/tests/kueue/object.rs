@@ -215,6 +215,7 @@ impl Object {
         let kind = kinds::find(self.0["kind"].as_str().unwrap()).unwrap();
         match kind.kind {
             "Job" => AnyJob::Batch(Box::new(self.read())),
+            "Pod" => AnyJob::Pod(Box::new(self.read())),
             _ => AnyJob::Described(kind, Box::new(self.read())),
         }
     }

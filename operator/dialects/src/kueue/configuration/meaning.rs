@@ -34,7 +34,6 @@ const SAMPLING_BY_DEFAULT: i64 = 300_000;
 pub(super) const OTHER_FRAMEWORKS: &[&str] = &[
     "deployment",
     "leaderworkerset.x-k8s.io/leaderworkerset",
-    "pod",
     "ray.io/rayservice",
     "sparkoperator.k8s.io/sparkapplication",
     "statefulset",

@@ -9,6 +9,7 @@ pub mod build;
 mod described;
 pub mod kinds;
 mod placement;
+mod pod;
 pub mod slices;
 mod view;
 mod whole;
@@ -31,6 +32,7 @@ use whalezen_crds::kueue::{
 
 use self::placement::Unplaceable;
 pub use self::{
+    pod::Member,
     view::{Completions, Ending, JobKey, JobView, Priorities, Priority, Slot},
     whole::{AnyJob, Whole},
 };
@@ -82,6 +84,36 @@ pub enum Step {
     },
 }
 
+/// Why a job is stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// There is no Workload by which it could run.
+    NoWorkload,
+    /// Its Workload may not run, or not as it does.
+    NotAdmitted,
+    /// Its Workload was evicted.
+    Evicted,
+    /// Its Workload is being deleted.
+    Deleted,
+}
+
+impl Cause {
+    /// Kueue's word for it.
+    fn word(self) -> &'static str {
+        match self {
+            Self::NoWorkload => "NoMatchingWorkload",
+            Self::NotAdmitted => "NotAdmitted",
+            Self::Evicted => "WorkloadEvicted",
+            Self::Deleted => "WorkloadDeleted",
+        }
+    }
+
+    /// The reason of the Event about it.
+    fn event(self) -> &'static str {
+        if self == Self::NoWorkload { "Suspended" } else { "Stopped" }
+    }
+}
+
 /// A Workload with both of its faces.
 #[derive(Clone, Copy, Debug)]
 pub struct Of<'a> {
@@ -122,6 +154,10 @@ impl<'a> Of<'a> {
 
 /// The next step for a job and its Workload.
 pub fn next(job: &JobView, of: Option<Of<'_>>, around: Surroundings<'_>) -> Step {
+    let over = of.map_or(job.ending.is_some(), |of| of.view.is(types::FINISHED));
+    if let Some(step) = pod::let_go(job, over) {
+        return step;
+    }
     let Some(of) = of else { return without_workload(job, around) };
     if of.view.is(types::FINISHED) {
         return match fate(job, of, around) {
@@ -130,7 +166,7 @@ pub fn next(job: &JobView, of: Option<Of<'_>>, around: Surroundings<'_>) -> Step
         };
     }
     if of.view.deleting {
-        return deleted(job, of);
+        return deleted(job, of, around.now);
     }
     if let Some(ending) = &job.ending {
         return finish(job, of, ending, around.now);
@@ -147,8 +183,8 @@ pub fn next(job: &JobView, of: Option<Of<'_>>, around: Surroundings<'_>) -> Step
     }
     if of.workload.admission().is_some() && of.view.is(types::EVICTED) {
         let why = super::conditions::find(&of.view.conditions, types::EVICTED);
-        return bring_to_rest(job, why.map_or("", |condition| &condition.message))
-            .unwrap_or_else(|| release(of, around));
+        let why = why.map_or("", |condition| &condition.message);
+        return bring_to_rest(job, Cause::Evicted, why, around.now).unwrap_or_else(|| release(of, around));
     }
     if let Some(step) = reclaim(job, of) {
         return step;
@@ -156,7 +192,7 @@ pub fn next(job: &JobView, of: Option<Of<'_>>, around: Surroundings<'_>) -> Step
     if let Some(given) = of.admitted() {
         return if job.suspended { start(job, of, given, around) } else { run(job, of, given, around) };
     }
-    if let Some(step) = bring_to_rest(job, "Not admitted by cluster queue") {
+    if let Some(step) = bring_to_rest(job, Cause::NotAdmitted, "Not admitted by cluster queue", around.now) {
         return step;
     }
     if !matches(job, of) {
@@ -172,11 +208,11 @@ fn release(of: Of<'_>, around: Surroundings<'_>) -> Step {
 }
 
 /// A job whose Workload is being deleted: it stops first, unless it is over.
-fn deleted(job: &JobView, of: Of<'_>) -> Step {
+fn deleted(job: &JobView, of: Of<'_>, now: Timestamp) -> Step {
     if job.deleting || job.ending.is_some() {
         return let_go(of);
     }
-    match bring_to_rest(job, "The Workload is deleted") {
+    match bring_to_rest(job, Cause::Deleted, "The Workload is deleted", now) {
         // The template as it was is in the Workload, which cannot be read.
         Some(Step::Restore) if of.view.unreadable => let_go(of),
         Some(step) => step,
@@ -198,7 +234,7 @@ fn without_workload(job: &JobView, around: Surroundings<'_>) -> Step {
         return Step::Rest;
     }
     if !job.suspended {
-        return suspend(job, "Suspended", "Waits for admission".to_owned());
+        return suspend(job, Cause::NoWorkload, "Waits for admission".to_owned(), around.now);
     }
     if job.active > 0 {
         return Step::Rest;
@@ -211,9 +247,9 @@ fn without_workload(job: &JobView, around: Surroundings<'_>) -> Step {
 }
 
 /// Suspends a job, waits for its pods, and puts its template back; `None` once all of it is done.
-fn bring_to_rest(job: &JobView, why: &str) -> Option<Step> {
+fn bring_to_rest(job: &JobView, cause: Cause, why: &str, now: Timestamp) -> Option<Step> {
     if !job.suspended {
-        return Some(suspend(job, "Stopped", why.to_owned()));
+        return Some(suspend(job, cause, why.to_owned(), now));
     }
     if job.active > 0 || !job.at_rest {
         return Some(Step::Rest);
@@ -293,6 +329,12 @@ fn start(job: &JobView, of: Of<'_>, given: &Admission, around: Surroundings<'_>)
             return Step::Write(Box::new(finish), Some(message));
         }
     };
+    if !job.members.is_empty() {
+        let message = format!("Admitted by clusterQueue {}", given.cluster_queue);
+        return pod::start(job, &placements, &slices::marks(job, of)).map_or(Step::Rest, |write| {
+            Step::Write(Box::new(write), Some(note(job, false, "Started", message)))
+        });
+    }
     let pods = resized(job, of);
     let as_started = job.injected.as_deref() == Some(of.view.mark(of.key))
         && placement::are_in(&placements, job)
@@ -322,10 +364,11 @@ fn run(job: &JobView, of: Of<'_>, given: &Admission, around: Surroundings<'_>) -
         placements.is_ok_and(|placements| !placement::are_in(&placements, job))
     };
     if !started_here && misplaced() {
-        return suspend(job, "Stopped", "Not on the nodes of its flavors".to_owned());
+        return suspend(job, Cause::NotAdmitted, "Not on the nodes of its flavors".to_owned(), around.now);
     }
     if resized(job, of).is_some() {
-        return suspend(job, "Stopped", "Not with the number of pods that it has quota for".to_owned());
+        let message = "Not with the number of pods that it has quota for".to_owned();
+        return suspend(job, Cause::NotAdmitted, message, around.now);
     }
     if around.settings.pods_ready.is_some()
         && let Some(news) = life::news_of_pods(of.view, job.unready == 0)
@@ -406,8 +449,11 @@ pub fn let_go(of: Of<'_>) -> Step {
 }
 
 /// Suspends a job, and says why.
-pub fn suspend(job: &JobView, reason: &'static str, message: String) -> Step {
-    Step::Write(Box::new(writes::suspend(job, true)), Some(note(job, false, reason, message)))
+pub fn suspend(job: &JobView, cause: Cause, message: String, now: Timestamp) -> Step {
+    if !job.members.is_empty() {
+        return pod::stop(job, cause, message, now);
+    }
+    Step::Write(Box::new(writes::suspend(job, true)), Some(note(job, false, cause.event(), message)))
 }
 
 fn write(write: Write) -> Step {

@@ -14,7 +14,8 @@ use whalezen_crds::kueue::constants::{annotation, condition as types, label, rea
 
 use super::{
     super::{admission, life::Fate, pods::Pods, workload_target},
-    JobView, Of, Step, Surroundings, bring_to_rest, delete_workload, deleted, fate, finish, keep_up, let_go,
+    Cause, JobView, Of, Step, Surroundings, bring_to_rest, delete_workload, deleted, fate, finish, keep_up,
+    let_go,
     placement::Added,
     priority_now, release, without_workload,
     writes::seen_as,
@@ -99,7 +100,7 @@ pub fn next(job: &JobView, all: &[Of<'_>], around: Surroundings<'_>) -> Step {
         return step;
     }
     if current.view.deleting {
-        return deleted(job, current);
+        return deleted(job, current, around.now);
     }
     if let Some(next) = successor {
         match prepare(job, next, around) {
@@ -135,7 +136,9 @@ fn prepare(job: &JobView, next: Of<'_>, around: Surroundings<'_>) -> Step {
 fn clear(job: &JobView, of: Of<'_>, current: Of<'_>, around: Surroundings<'_>) -> Option<Step> {
     if holds(&of) && !holds(&current) {
         let why = super::super::conditions::find(&of.view.conditions, types::EVICTED);
-        if let Some(step) = bring_to_rest(job, why.map_or("", |evicted| &evicted.message)) {
+        if let Some(step) =
+            bring_to_rest(job, Cause::Evicted, why.map_or("", |evicted| &evicted.message), around.now)
+        {
             return Some(step);
         }
     }

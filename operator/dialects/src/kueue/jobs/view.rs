@@ -18,6 +18,7 @@ use super::{
     },
     build,
     kinds::{self, JobKind},
+    pod::Member,
     slices,
     whole::At,
 };
@@ -100,6 +101,8 @@ pub struct JobView {
     pub done: Vec<u32>,
     /// How many completions it has when it gets another number of pods.
     pub completions: Completions,
+    /// The pods that it is, if it is gated by its pods.
+    pub members: Vec<Member>,
     /// What is kept of it besides, if it may grow and shrink while it runs.
     pub elastic: Option<slices::Elastic>,
 }
@@ -194,6 +197,7 @@ impl JobView {
             beside: None,
             done: vec![],
             completions: Completions::AsAsked,
+            members: vec![],
             elastic: None,
         }
     }

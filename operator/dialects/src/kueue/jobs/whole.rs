@@ -3,14 +3,17 @@
 use std::borrow::Cow;
 
 use k8s_openapi::{
-    api::{batch::v1::Job, core::v1::PodTemplateSpec},
+    api::{
+        batch::v1::Job,
+        core::v1::{Pod, PodTemplateSpec},
+    },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{ResourceExt, core::DynamicObject};
 use serde_json::Value;
 use whalezen_crds::kueue::v1beta2::Workload;
 
-use super::{JobKey, JobView, batch, described, kinds::JobKind, writes};
+use super::{JobKey, JobView, batch, described, kinds::JobKind, pod, writes};
 use crate::write::Write;
 
 /// A job as the API server has it.
@@ -18,6 +21,8 @@ use crate::write::Write;
 pub enum AnyJob {
     /// Kubernetes' own.
     Batch(Box<Job>),
+    /// A pod.
+    Pod(Box<Pod>),
     /// One of another kind.
     Described(&'static JobKind, Box<DynamicObject>),
 }
@@ -81,6 +86,7 @@ impl AnyJob {
     pub fn identity(&self) -> (&'static JobKind, &ObjectMeta) {
         match self {
             Self::Batch(job) => (&super::kinds::JOB, &job.metadata),
+            Self::Pod(pod) => (&super::kinds::POD, &pod.metadata),
             Self::Described(kind, job) => (kind, &job.metadata),
         }
     }
@@ -89,6 +95,7 @@ impl AnyJob {
     pub fn view(&self) -> JobView {
         match self {
             Self::Batch(job) => batch::view(job),
+            Self::Pod(pod) => pod::view(pod),
             Self::Described(kind, job) => described::view(kind, job),
         }
     }
@@ -97,6 +104,7 @@ impl AnyJob {
     pub fn whole(&self) -> Result<Whole, String> {
         match self {
             Self::Batch(job) => Ok(batch::whole(job)),
+            Self::Pod(pod) => Ok(pod::whole(pod)),
             Self::Described(kind, job) => Ok(Whole {
                 kind,
                 metadata: job.metadata.clone(),
@@ -123,6 +131,7 @@ impl AnyJob {
         let JobView { at_rest: true, active: 0, .. } = self.view() else { return None };
         let more = match self {
             Self::Batch(job) => batch::size_as_asked(job, workload),
+            Self::Pod(_) => return None,
             Self::Described(..) => vec![],
         };
         Some(writes::restore(&self.whole().ok()?, workload, more))

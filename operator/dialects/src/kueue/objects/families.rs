@@ -6,8 +6,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
+use whalezen_core::workload::Timestamp;
+
 use super::{
-    super::jobs::{self, JobKey, JobView, Step},
+    super::jobs::{self, Cause, JobKey, JobView, Step},
     Objects,
 };
 
@@ -126,7 +128,13 @@ impl Objects {
 
     /// The next step of a job that is queued with another. It has no Workload of its own, and does not run before the other
     /// may.
-    pub(super) fn next_step_with(&self, key: &JobKey, job: &JobView, above: (&JobKey, &JobView)) -> Step {
+    pub(super) fn next_step_with(
+        &self,
+        key: &JobKey,
+        job: &JobView,
+        above: (&JobKey, &JobView),
+        now: Timestamp,
+    ) -> Step {
         for of in self.workloads_of(key, &job.uid).filter_map(|key| self.of(key)) {
             if !of.view.deleting {
                 return jobs::delete_workload(job, of);
@@ -141,6 +149,7 @@ impl Objects {
         if over || job.suspended || of.is_some_and(|of| of.admitted().is_some()) {
             return Step::Rest;
         }
-        jobs::suspend(job, "Suspended", format!("Waits for the admission of {} {}", maker.kind, maker.name))
+        let message = format!("Waits for the admission of {} {}", maker.kind, maker.name);
+        jobs::suspend(job, Cause::NoWorkload, message, now)
     }
 }

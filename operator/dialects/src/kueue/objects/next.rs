@@ -131,7 +131,7 @@ impl Objects {
         let managed = |job: &&JobView| self.manages(&key.namespace) && self.has_a_say(job);
         let Some(job) = self.jobs.get(key).filter(managed) else { return Step::Rest };
         if let Some(above) = self.queued_with(key, job) {
-            return self.next_step_with(key, job, above);
+            return self.next_step_with(key, job, above, now);
         }
         let Some(job) = self.whole(key, job) else { return Step::Rest };
         let job = &*job;

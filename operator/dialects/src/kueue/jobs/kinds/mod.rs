@@ -8,6 +8,7 @@ mod job;
 mod jobset;
 mod kubeflow;
 mod mpi;
+mod pod;
 mod ray;
 mod trainjob;
 
@@ -16,7 +17,7 @@ use std::cmp::Ordering;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::Value;
 
-pub use self::job::JOB;
+pub use self::{job::JOB, pod::POD};
 use crate::write::Target;
 
 /// A kind of jobs.
@@ -32,7 +33,7 @@ pub struct JobKind {
     pub kind: &'static str,
     /// The plural, as it stands in URLs.
     pub plural: &'static str,
-    /// Where it is said whether a job is suspended.
+    /// Where it is said whether a job is suspended; empty for what waits behind a gate of its pods.
     pub suspend: &'static str,
     /// Where its pods are described, in the order of a Workload's pod sets.
     pub pods: &'static [Place],
@@ -210,8 +211,9 @@ pub enum Message {
 }
 
 /// All kinds.
-pub const ALL: [&JobKind; 12] = [
+pub const ALL: [&JobKind; 13] = [
     &JOB,
+    &POD,
     &jobset::JOB_SET,
     &kubeflow::PYTORCH_JOB,
     &kubeflow::TF_JOB,
@@ -300,7 +302,7 @@ impl JobKind {
 
     /// The `apiVersion` of its jobs.
     pub fn api_version(&self) -> String {
-        format!("{}/{}", self.group, self.version)
+        self.target("", "").api_version()
     }
 }
 
