@@ -102,7 +102,7 @@ pub fn view(pod: &Pod) -> JobView {
     let basis = JobView::new(&POD, &pod.metadata);
     let marked = || pod.annotations().get(annotation::WORKLOAD).cloned();
     JobView {
-        queue: basis.queue.filter(|_| is_managed(&pod.metadata)),
+        queue: basis.queue.filter(|_| is_managed(&pod.metadata) && !is_in_group(pod)),
         pod_priority_class: class.filter(|name| !name.is_empty()),
         // Whoever made it: it is queued by itself, or it would have no gate.
         owner: None,
@@ -148,6 +148,12 @@ fn is_managed(metadata: &ObjectMeta) -> bool {
         .as_ref()
         .and_then(|labels| labels.get(label::MANAGED))
         .is_some_and(|value| value == "true")
+}
+
+/// Whether a pod is only one of several that are to be queued together.
+fn is_in_group(pod: &Pod) -> bool {
+    pod.labels().contains_key(label::POD_GROUP_NAME)
+        || pod.annotations().contains_key(annotation::POD_GROUP_NAME)
 }
 
 /// Takes our finalizer off a pod that goes; off all of them once the job is `over`.
