@@ -1,7 +1,7 @@
 //! Pods that are queued by themselves.
 
 use serde_json::{Value, json};
-use whalezen_e2e::DURATION_ANNOTATION;
+use whalezen_e2e::{DURATION_ANNOTATION, EXIT_CODE_ANNOTATION};
 
 use crate::{
     ground::{Ground, QUEUE, condition, is, text},
@@ -78,4 +78,37 @@ async fn a_gated_pod_can_be_deleted_and_what_may_not_change_while_a_pod_runs_is_
     ground.delete("Pod", "gated").await;
     ground.gone("Pod", "gated").await;
     ground.gone("Workload", &workload).await;
+}
+
+/// A pod of a group of so many.
+fn member(group: &str, name: &str, total: u32, gpus: u32, runs: Option<&str>) -> Value {
+    let mut pod = pod(name, gpus, runs);
+    pod["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] = json!(group);
+    pod["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] = json!(total.to_string());
+    pod
+}
+
+#[tokio::test]
+async fn a_group_of_pods_runs_as_a_whole_replaces_one_that_failed_and_finishes() {
+    let ground = Ground::new("pod-groups", 3).await;
+    ground.create(member("team", "driver", 2, 1, Some("20s"))).await;
+    ground.told("Pod", "driver", "ErrWorkloadCompose", "fewer runnable pods").await;
+    let mut worker = member("team", "worker", 2, 2, Some("1s"));
+    worker["metadata"]["annotations"][EXIT_CODE_ANNOTATION] = json!("3");
+    ground.create(worker).await;
+    let workload = ground.sees("Workload", "team", "is admitted", |w| is(w, "Admitted")).await;
+    assert_eq!(workload["spec"]["podSets"].as_array().unwrap().len(), 2, "{workload:#}");
+    assert_eq!(workload["metadata"]["ownerReferences"].as_array().unwrap().len(), 2);
+    let driver = ground.sees("Pod", "driver", "runs", has_phase("Running")).await;
+    assert_eq!(driver["spec"]["nodeSelector"][PRODUCT], A100);
+    let kept = |pod: &Value| pod["status"]["phase"] == "Failed" && !pod["metadata"]["finalizers"].is_null();
+    ground.sees("Pod", "worker", "failed and is kept", kept).await;
+
+    ground.create(member("team", "another", 2, 2, Some("1s"))).await;
+    ground.sees("Pod", "another", "runs in its place", |pod| pod["status"]["phase"] != "Pending").await;
+    ground.sees("Pod", "worker", "is let go", |pod| pod["metadata"]["finalizers"].is_null()).await;
+    let finished = ground.sees("Workload", "team", "is finished", |w| is(w, "Finished")).await;
+    assert_eq!(condition(&finished, "Finished").unwrap()["message"], "Pods succeeded: 2/2.");
+    ground.counts("pod-groups", 0, 0, 0).await;
+    ground.sees("Pod", "another", "is let go", |pod| pod["metadata"]["finalizers"].is_null()).await;
 }

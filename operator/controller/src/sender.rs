@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{
-    Api, Client, Error, Result,
+    Api, Client, Error, ResourceExt, Result,
     api::{
         DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
         PropagationPolicy,
@@ -13,10 +13,13 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use whalezen_core::name::WorkloadKey;
-use whalezen_crds::kueue::v1beta2::{ProvisioningRequestConfigSpec, Workload};
+use whalezen_crds::kueue::{
+    constants::label,
+    v1beta2::{ProvisioningRequestConfigSpec, Workload},
+};
 use whalezen_dialects::{
     kueue::{
-        jobs::{AnyJob, Priority, Whole, build, kinds, slices},
+        jobs::{AnyJob, Priority, Whole, build, group, kinds, slices},
         provisioning::build::{self as provisioning, Placed, Requested},
     },
     write::{Target, Verb, Write},
@@ -306,6 +309,15 @@ impl Sender {
     /// A job, with what its Workload is made from.
     async fn whole(&self, target: &Target) -> Result<Whole> {
         let job = self.job(target).await?;
+        if let AnyJob::Pod(pod) = &job
+            && let Some(group) = group::belongs(pod)
+        {
+            let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
+            let managed = ListParams::default().labels(&format!("{}=true", label::MANAGED));
+            let mut pods = self.count("GET", "pods", api.list(&managed).await)?.items;
+            pods.retain(|pod| group::belongs(pod).is_some_and(|of| of.group == group.group));
+            return group::whole(&pods).map_err(|problem| Error::Service(problem.into()));
+        }
         let whole = match job.identity().0.makes() {
             Some(made) => {
                 let made = made.target(target.namespace.as_deref().unwrap_or_default(), &target.name);

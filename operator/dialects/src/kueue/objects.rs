@@ -5,6 +5,7 @@
 
 mod families;
 mod ground;
+mod groups;
 mod kept;
 mod measured;
 mod next;
@@ -32,7 +33,7 @@ use whalezen_core::{
 };
 use whalezen_crds::kueue::v1beta2 as kueue;
 
-use self::{families::Families, kept::Kept, shared::Shared};
+use self::{families::Families, groups::Groups, kept::Kept, shared::Shared};
 use super::{
     jobs::{AnyJob, JobKey, JobView, Priorities},
     milestones::Milestone,
@@ -54,6 +55,7 @@ pub struct Objects {
     jobs: BTreeMap<JobKey, JobView>,
     job_by_uid: BTreeMap<String, JobKey>,
     families: Families,
+    groups: Groups,
     workload_by_job: BTreeMap<String, BTreeSet<WorkloadKey>>,
     priorities: Priorities,
     settings: Settings,
@@ -269,6 +271,9 @@ impl Objects {
         let key = object.key();
         let mut view = object.view();
         view.pods = view.pods.map(|pods| self.pods.share(pods));
+        if let Some(group) = Groups::of(&view) {
+            return self.apply_member(key, group, view);
+        }
         if let Some(known) = self.jobs.get(&key) {
             if view.version <= known.version {
                 return;
@@ -288,7 +293,8 @@ impl Objects {
     /// the watch told of its end before.
     pub fn confirm_job(&mut self, object: &AnyJob) {
         let (_, metadata) = object.identity();
-        let known = self.jobs.get(&object.key());
+        let key = object.key();
+        let known = self.jobs.get(&key).or_else(|| self.groups.member(&key));
         if known.is_some_and(|known| Some(&known.uid) == metadata.uid.as_ref()) {
             self.apply_job(object);
         }
@@ -296,6 +302,9 @@ impl Objects {
 
     /// A job is gone.
     pub fn delete_job(&mut self, key: &JobKey) {
+        if self.groups.has(key) {
+            return self.delete_member(key);
+        }
         let Some(view) = self.jobs.remove(key) else { return };
         let orphans: Vec<_> = self.workloads_of(key, &view.uid).cloned().collect();
         self.below_due(&view.uid);

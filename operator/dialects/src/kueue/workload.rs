@@ -1,6 +1,9 @@
 //! A Workload as the core sees it, and the slim view of it that writes need.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use k8s_openapi::apimachinery::pkg::{
     api::resource::Quantity,
@@ -20,7 +23,10 @@ use whalezen_crds::kueue::{
 
 use super::{
     conditions,
-    jobs::kinds::{self, JobKind},
+    jobs::{
+        group,
+        kinds::{self, JobKind},
+    },
     pods::{Pods, pods},
     resources::{Counted, Rules},
     settings::{RequeuingTimestamp, Settings},
@@ -44,6 +50,8 @@ pub struct WorkloadView {
     pub kind: Option<&'static JobKind>,
     /// The name of that job, by the owner reference; without one the job was deleted and this was left behind.
     pub owner: Option<String>,
+    /// The uids of its owners, where these are the pods of a group.
+    pub owners: BTreeSet<String>,
     /// The LocalQueue's name.
     pub queue: String,
     /// The priority class that its priority is from.
@@ -98,6 +106,7 @@ impl WorkloadView {
     pub fn new(object: &kueue::Workload) -> Self {
         let owner = controller(object.owner_references());
         let kind = owner.and_then(kinds::of_owner);
+        let group = group::of_workload(&object.metadata).filter(|_| owner.is_none());
         let status = object.status.clone().unwrap_or_default();
         Self {
             uid: object.uid().unwrap_or_default(),
@@ -105,9 +114,13 @@ impl WorkloadView {
             generation: object.metadata.generation,
             job: match owner {
                 Some(owner) => kind.is_some().then(|| owner.uid.clone()),
-                None => object.labels().get(label::JOB_UID).cloned(),
+                None => group.clone().or_else(|| object.labels().get(label::JOB_UID).cloned()),
             },
-            kind,
+            owners: match &group {
+                Some(_) => object.owner_references().iter().map(|owner| owner.uid.clone()).collect(),
+                None => BTreeSet::new(),
+            },
+            kind: kind.or_else(|| group.map(|_| &kinds::POD)),
             owner: owner.map(|owner| owner.name.clone()),
             queue: object.spec.queue_name.clone().unwrap_or_default(),
             priority_class: object.spec.priority_class_ref.clone(),

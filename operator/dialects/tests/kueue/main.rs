@@ -23,6 +23,8 @@ mod object;
 #[cfg(test)]
 mod placed;
 #[cfg(test)]
+mod pods_groups;
+#[cfg(test)]
 mod pods_plain;
 #[cfg(test)]
 mod preempting;

@@ -77,7 +77,13 @@ pub fn whole(job: &Job) -> Whole {
         min_count: min_pods_count(job),
         at: TEMPLATE,
     };
-    Whole { kind: &JOB, metadata: job.metadata.clone(), sets: vec![set], elastic: is_elastic(job) }
+    Whole {
+        kind: &JOB,
+        metadata: job.metadata.clone(),
+        sets: vec![set],
+        elastic: is_elastic(job),
+        owners: vec![],
+    }
 }
 
 /// How many of the pods that run at a time are neither ready nor have succeeded.

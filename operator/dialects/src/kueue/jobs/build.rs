@@ -31,10 +31,17 @@ const DIGEST_LENGTH: usize = 5;
 
 /// The Workload of a job that has none.
 pub fn workload(job: &Whole, (class, priority): Priority) -> Workload {
-    let Whole { kind, metadata, sets, elastic } = job;
+    let Whole { kind, metadata, sets, elastic, owners } = job;
     let uid = metadata.uid.clone().unwrap_or_default();
     let owner = metadata.name.clone().unwrap_or_default();
-    let name = if *elastic { slice_name(kind, metadata) } else { name(kind.kind, kind.group, &owner, &uid) };
+    let grouped = !owners.is_empty();
+    let name = if grouped {
+        owner.clone()
+    } else if *elastic {
+        slice_name(kind, metadata)
+    } else {
+        name(kind.kind, kind.group, &owner, &uid)
+    };
     // What its requests to the cluster autoscaler are to say.
     let asks = metadata
         .annotations
@@ -46,6 +53,9 @@ pub fn workload(job: &Whole, (class, priority): Priority) -> Workload {
     if let Some(gates) = metadata.annotations.as_ref().and_then(gates) {
         annotations.insert(annotation::ADMISSION_GATED_BY.to_owned(), gates.to_owned());
     }
+    if grouped {
+        annotations.insert(annotation::IS_GROUP_WORKLOAD.to_owned(), "true".to_owned());
+    }
     if *elastic {
         annotations.insert(annotation::ELASTIC_JOB.to_owned(), "true".to_owned());
         annotations.insert(annotation::WORKLOAD_SLICE_NAME.to_owned(), name.clone());
@@ -55,16 +65,20 @@ pub fn workload(job: &Whole, (class, priority): Priority) -> Workload {
             annotations: (!annotations.is_empty()).then_some(annotations),
             name: Some(name),
             namespace: metadata.namespace.clone(),
-            labels: Some([(label::JOB_UID.to_owned(), uid.clone())].into()),
+            labels: (!grouped).then(|| [(label::JOB_UID.to_owned(), uid.clone())].into()),
             finalizers: Some(vec![RESOURCE_IN_USE_FINALIZER.to_owned()]),
-            owner_references: Some(vec![OwnerReference {
-                api_version: kind.api_version(),
-                kind: kind.kind.to_owned(),
-                name: owner,
-                uid,
-                controller: Some(true),
-                block_owner_deletion: Some(true),
-            }]),
+            owner_references: Some(if grouped {
+                owners.clone()
+            } else {
+                vec![OwnerReference {
+                    api_version: kind.api_version(),
+                    kind: kind.kind.to_owned(),
+                    name: owner,
+                    uid,
+                    controller: Some(true),
+                    block_owner_deletion: Some(true),
+                }]
+            }),
             ..ObjectMeta::default()
         },
         spec: WorkloadSpec {

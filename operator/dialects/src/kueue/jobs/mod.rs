@@ -7,9 +7,10 @@
 pub mod batch;
 pub mod build;
 mod described;
+pub mod group;
 pub mod kinds;
 mod placement;
-mod pod;
+pub mod pod;
 pub mod slices;
 mod view;
 mod whole;
@@ -158,6 +159,12 @@ pub fn next(job: &JobView, of: Option<Of<'_>>, around: Surroundings<'_>) -> Step
     if let Some(step) = pod::let_go(job, over) {
         return step;
     }
+    if !over
+        && of.is_none_or(|of| !of.view.deleting)
+        && let Some(step) = group::tidy(job, of)
+    {
+        return step;
+    }
     let Some(of) = of else { return without_workload(job, around) };
     if of.view.is(types::FINISHED) {
         return match fate(job, of, around) {
@@ -190,7 +197,9 @@ pub fn next(job: &JobView, of: Option<Of<'_>>, around: Surroundings<'_>) -> Step
         return step;
     }
     if let Some(given) = of.admitted() {
-        return if job.suspended { start(job, of, given, around) } else { run(job, of, given, around) };
+        let waits = job.members.iter().any(Member::waits);
+        let starts = waits || (job.suspended && job.members.is_empty());
+        return if starts { start(job, of, given, around) } else { run(job, of, given, around) };
     }
     if let Some(step) = bring_to_rest(job, Cause::NotAdmitted, "Not admitted by cluster queue", around.now) {
         return step;
@@ -209,6 +218,9 @@ fn release(of: Of<'_>, around: Surroundings<'_>) -> Step {
 
 /// A job whose Workload is being deleted: it stops first, unless it is over.
 fn deleted(job: &JobView, of: Of<'_>, now: Timestamp) -> Step {
+    if !job.members.is_empty() {
+        return pod::end(job, "The Workload is deleted", now).unwrap_or_else(|| let_go(of));
+    }
     if job.deleting || job.ending.is_some() {
         return let_go(of);
     }
@@ -240,6 +252,7 @@ fn without_workload(job: &JobView, around: Surroundings<'_>) -> Step {
         return Step::Rest;
     }
     let problem = job.pods.as_ref().err().filter(|_| job.slots.is_empty());
+    let problem = problem.or_else(|| job.group.as_ref()?.problem.as_ref());
     match problem.map_or_else(|| around.priorities.of(job), |problem| Err(problem.clone())) {
         Ok(priority) => Step::Create(priority),
         Err(problem) => Step::Stuck(note(job, true, "ErrWorkloadCompose", problem)),
@@ -263,6 +276,9 @@ fn matches(job: &JobView, of: Of<'_>) -> bool {
     let (Ok(pods), Ok(sets)) = (&job.pods, &of.view.pods) else {
         return job.pods.is_err() && of.view.pods.is_err();
     };
+    if job.group.is_some() {
+        return group::matches(job, sets);
+    }
     let demands_count = job.suspended && job.injected.is_none();
     let size = |pods: &Pods, set: &Pods| {
         let given = given_size(pods, of);
@@ -302,7 +318,14 @@ fn resized(job: &JobView, of: Of<'_>) -> Option<u32> {
 /// Says how many of the pods have done their work, if the Workload does not say it yet: their quota is free.
 fn reclaim(job: &JobView, of: Of<'_>) -> Option<Step> {
     let sets = of.view.pods.as_ref().ok()?.iter();
-    let done = sets.zip(&job.done).map(|(pods, done)| (&pods.name, *(done.min(&pods.count))));
+    let place = |index: usize, name: &str| match &job.group {
+        Some(_) => job.pods.iter().flat_map(|pods| pods.iter()).position(|pods| *pods.name == *name),
+        None => Some(index),
+    };
+    let done = sets.enumerate().filter_map(|(index, pods)| {
+        let done = job.done.get(place(index, &pods.name)?)?;
+        Some((&pods.name, *done.min(&pods.count)))
+    });
     let said = |name| of.view.reclaimable.get(name).copied().unwrap_or_default();
     let news = done.clone().any(|(name, done)| said(name) != done);
     news.then(|| write(admission::reclaim(of.key, done.filter(|(_, done)| *done > 0), of.view)))
@@ -363,7 +386,8 @@ fn run(job: &JobView, of: Of<'_>, given: &Admission, around: Surroundings<'_>) -
         let placements = placement::placements(job, &of.view.checks, given, around);
         placements.is_ok_and(|placements| !placement::are_in(&placements, job))
     };
-    if !started_here && misplaced() {
+    let idle = !job.members.is_empty() && job.active == 0;
+    if !idle && !started_here && misplaced() {
         return suspend(job, Cause::NotAdmitted, "Not on the nodes of its flavors".to_owned(), around.now);
     }
     if resized(job, of).is_some() {

@@ -11,7 +11,7 @@ use whalezen_core::{
 };
 use whalezen_crds::kueue::v1beta2::AdmissionCheckState;
 
-use super::{JobView, Surroundings, writes::put};
+use super::{JobView, Slot, Surroundings, writes::put};
 
 type Entries = BTreeMap<String, String>;
 
@@ -135,9 +135,8 @@ impl Placement {
         })
     }
 
-    /// The operations that add it and these marks to the template of a pod set.
-    pub fn operations(&self, path: &str, job: &JobView, index: usize, mark: &Added) -> Vec<Value> {
-        let Some(slot) = job.slots.get(index) else { return vec![] };
+    /// The operations that add it and these marks to the template of a pod set, or to a pod.
+    pub fn operations(&self, path: &str, slot: &Slot, mark: &Added) -> Vec<Value> {
         let with = |there: &Entries, more: &Entries, mark: &Entries| {
             let all = there.iter().chain(more).chain(mark).map(|(key, value)| (key.clone(), value.clone()));
             all.collect::<Entries>()

@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use k8s_openapi::{
     api::core::v1::{Pod, PodTemplateSpec},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 use kube::ResourceExt;
 use serde_json::json;
@@ -17,6 +17,7 @@ use whalezen_crds::kueue::constants::{
 use super::{
     super::{conditions, pods::pods, workload::version},
     Cause, Ending, JobView, Slot, Step,
+    group::{self, Belongs},
     kinds::POD,
     note,
     placement::{Added, Placement},
@@ -24,14 +25,14 @@ use super::{
     whole::{At, Set, Whole},
     writes::seen_as,
 };
-use crate::write::{Target, Verb, Write};
+use crate::write::{Note, Target, Verb, Write};
 
 /// The condition by which a pod says why it is being stopped.
 const TERMINATION_TARGET: &str = "TerminationTarget";
 /// The field manager of that condition, as in Kueue.
 const MANAGER: &str = "kueue";
 /// Where an admission adds to a pod.
-const ITSELF: At = At::Template(Cow::Borrowed(""));
+pub const ITSELF: At = At::Template(Cow::Borrowed(""));
 
 /// One of the pods of a job that is gated by its pods.
 #[derive(Clone, PartialEq, Debug)]
@@ -52,13 +53,38 @@ pub struct Member {
     pub succeeded: Option<bool>,
     /// Whether it says already why it is being stopped.
     pub told: bool,
+    /// The group that it is one of.
+    pub belongs: Option<Belongs>,
+    /// Whether it is on a node.
+    pub bound: bool,
+    /// When it was made.
+    pub created: Timestamp,
+    /// When it was seen active for the last time, if it is not active any more.
+    pub last_active: Timestamp,
+    /// Where an admission adds to it.
+    pub slot: Slot,
 }
 
 impl Member {
     fn new(pod: &Pod) -> Self {
         let status = pod.status.as_ref();
         let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let at = |time: Option<&Time>| time.map(conditions::timestamp);
+        let failed = conditions.iter().find(|said| said.type_ == "ContainersReady");
+        let failed =
+            failed.filter(|said| said.status == "False" && said.reason.as_deref() == Some("PodFailed"));
+        let failed = failed.and_then(|said| said.last_transition_time.as_ref());
+        let ends = [at(failed), at(pod.metadata.deletion_timestamp.as_ref())];
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
         Self {
+            belongs: group::belongs(pod),
+            bound: node.is_some_and(|name| !name.is_empty()),
+            created: at(pod.metadata.creation_timestamp.as_ref()).unwrap_or_default(),
+            last_active: ends.into_iter().flatten().min().unwrap_or(Timestamp(i64::MAX)),
+            slot: Slot::new(
+                &PodTemplateSpec { metadata: Some(pod.metadata.clone()), spec: pod.spec.clone() },
+                ITSELF,
+            ),
             target: POD.target(&pod.namespace().unwrap_or_default(), &pod.name_any()),
             uid: pod.uid().unwrap_or_default(),
             version: version(pod.resource_version().as_deref()),
@@ -79,12 +105,33 @@ impl Member {
         self.gates.iter().any(|gate| gate == scheduling_gate::ADMISSION)
     }
 
+    /// Whether it waits for its admission.
+    pub fn waits(&self) -> bool {
+        self.is_gated() && !self.deleting && self.succeeded.is_none()
+    }
+
     /// Whether it may run, or is on its way out and not gone.
     pub fn is_active(&self) -> bool {
         self.succeeded.is_none() && !self.is_gated()
     }
 
-    fn is_kept(&self) -> bool {
+    /// Whether it succeeded or can yet.
+    pub fn may_succeed(&self) -> bool {
+        self.succeeded != Some(false) && (self.bound || !self.deleting)
+    }
+
+    /// The name of its role; of one that is in no group that of the only pod set.
+    pub fn role(&self) -> &str {
+        self.belongs.as_ref().map_or(DEFAULT_POD_SET, |belongs| &belongs.role)
+    }
+
+    /// Of pods that are too many those are kept for which this is the least.
+    pub fn precedence(&self) -> (bool, bool, Timestamp, String) {
+        (!self.is_kept(), self.is_gated(), self.created, self.target.name.clone())
+    }
+
+    /// Whether our finalizer keeps it.
+    pub fn is_kept(&self) -> bool {
         self.finalizers.iter().any(|name| name == MANAGED_FINALIZER)
     }
 }
@@ -102,7 +149,7 @@ pub fn view(pod: &Pod) -> JobView {
     let basis = JobView::new(&POD, &pod.metadata);
     let marked = || pod.annotations().get(annotation::WORKLOAD).cloned();
     JobView {
-        queue: basis.queue.filter(|_| is_managed(&pod.metadata) && !is_in_group(pod)),
+        queue: basis.queue.filter(|_| is_managed(&pod.metadata)),
         pod_priority_class: class.filter(|name| !name.is_empty()),
         // Whoever made it: it is queued by itself, or it would have no gate.
         owner: None,
@@ -117,10 +164,7 @@ pub fn view(pod: &Pod) -> JobView {
         pods: pods(DEFAULT_POD_SET, &set.template, set.count, None).map(|pods| Arc::from([pods])),
         // What a gated pod carries is its author's.
         injected: marked().filter(|_| !member.is_gated()),
-        slots: vec![Slot::new(
-            &PodTemplateSpec { metadata: Some(pod.metadata.clone()), spec: pod.spec.clone() },
-            ITSELF,
-        )],
+        slots: vec![member.slot.clone()],
         members: vec![member],
         ..basis
     }
@@ -128,17 +172,16 @@ pub fn view(pod: &Pod) -> JobView {
 
 /// What a pod's Workload is made from.
 pub fn whole(pod: &Pod) -> Whole {
-    Whole { kind: &POD, metadata: pod.metadata.clone(), sets: vec![set(pod)], elastic: false }
+    Whole { kind: &POD, metadata: pod.metadata.clone(), sets: vec![set(pod)], elastic: false, owners: vec![] }
 }
 
 fn set(pod: &Pod) -> Set {
-    Set {
-        name: DEFAULT_POD_SET.to_owned(),
-        template: PodTemplateSpec { metadata: None, spec: pod.spec.clone() },
-        count: 1,
-        min_count: None,
-        at: ITSELF,
-    }
+    Set { name: DEFAULT_POD_SET.to_owned(), template: template(pod), count: 1, min_count: None, at: ITSELF }
+}
+
+/// What a Workload has of a pod.
+pub fn template(pod: &Pod) -> PodTemplateSpec {
+    PodTemplateSpec { metadata: None, spec: pod.spec.clone() }
 }
 
 /// Whether a pod was gated on its creation.
@@ -150,33 +193,44 @@ fn is_managed(metadata: &ObjectMeta) -> bool {
         .is_some_and(|value| value == "true")
 }
 
-/// Whether a pod is only one of several that are to be queued together.
-fn is_in_group(pod: &Pod) -> bool {
-    pod.labels().contains_key(label::POD_GROUP_NAME)
-        || pod.annotations().contains_key(annotation::POD_GROUP_NAME)
+/// Takes our finalizer off a pod that goes; off all of them once the job is `over`. Pods of a group stay until others have
+/// come in their place.
+pub fn let_go(job: &JobView, over: bool) -> Option<Step> {
+    let goes = |member: &&Member| over || (member.deleting && job.group.is_none());
+    job.members.iter().filter(goes).find_map(free)
 }
 
-/// Takes our finalizer off a pod that goes; off all of them once the job is `over`.
-pub fn let_go(job: &JobView, over: bool) -> Option<Step> {
-    let member = job.members.iter().find(|member| member.is_kept() && (over || member.deleting))?;
+/// Takes our finalizer off a pod, if it has it.
+pub fn free(member: &Member) -> Option<Step> {
     let others: Vec<_> = member.finalizers.iter().filter(|name| *name != MANAGED_FINALIZER).collect();
     let finalizers = if others.is_empty() { json!(null) } else { json!(others) };
     let body = json!({
         "metadata": { "resourceVersion": member.version.to_string(), "finalizers": finalizers },
     });
     let write = Write { target: member.target.clone(), status: false, verb: Verb::Merge, body };
-    Some(Step::Write(Box::new(write), None))
+    member.is_kept().then(|| Step::Write(Box::new(write), None))
+}
+
+/// The deletion of a pod.
+pub fn deletion(member: &Member) -> Write {
+    Write {
+        target: member.target.clone(),
+        status: false,
+        verb: Verb::Delete,
+        body: json!({ "uid": member.uid }),
+    }
 }
 
 /// Stops the first pod that runs: it says why, and is deleted.
 pub fn stop(job: &JobView, cause: Cause, message: String, now: Timestamp) -> Step {
-    let Some(member) = job.members.iter().find(|member| member.is_active() && !member.deleting) else {
-        return Step::Rest;
-    };
+    // With its Workload also what does not run goes, as in Kueue.
+    let stops = |member: &&Member| (member.is_active() || cause == Cause::Deleted) && !member.deleting;
+    let Some(member) = job.members.iter().find(stops) else { return Step::Rest };
     let target = member.target.clone();
     if member.told {
-        let write = Write { target, status: false, verb: Verb::Delete, body: json!({ "uid": member.uid }) };
-        return Step::Write(Box::new(write), Some(note(job, false, cause.event(), message)));
+        let told =
+            Note { about: target, uid: member.uid.clone(), ..note(job, false, cause.event(), message) };
+        return Step::Write(Box::new(deletion(member)), Some(told));
     }
     let body = json!({
         "apiVersion": POD.api_version(),
@@ -192,11 +246,23 @@ pub fn stop(job: &JobView, cause: Cause, message: String, now: Timestamp) -> Ste
 
 /// The patch that lets a pod run where its placement says: the first that is gated.
 pub fn start(job: &JobView, placements: &[Placement], marks: &[Added]) -> Option<Write> {
-    let member = job.members.iter().find(|member| member.is_gated() && !member.deleting)?;
-    let (placement, mark) = (placements.first()?, marks.first()?);
+    let member = job.members.iter().find(|member| member.waits())?;
+    let sets = job.pods.as_deref().unwrap_or_default();
+    let set = sets.iter().position(|pods| *pods.name == *member.role())?;
+    let (placement, mark) = (placements.get(set)?, marks.get(set)?);
     let others = member.gates.iter().filter(|gate| *gate != scheduling_gate::ADMISSION);
-    let mark = Added { gates: Some(others.cloned().collect()), ..mark.clone() };
-    let operations = placement.operations("", job, 0, &mark);
+    let mut mark = Added { gates: Some(others.cloned().collect()), ..mark.clone() };
+    mark.annotations.extend(group::role_mark(member));
+    let operations = placement.operations("", &member.slot, &mark);
     let body = std::iter::once(seen_as(&member.version.to_string())).chain(operations).collect();
     Some(Write { target: member.target.clone(), status: false, verb: Verb::Json, body })
+}
+
+/// What comes of pods whose Workload is being deleted: they are deleted, and let go. `None` once none of them runs.
+pub fn end(job: &JobView, message: &str, now: Timestamp) -> Option<Step> {
+    if job.members.iter().any(|member| !member.deleting) {
+        return Some(stop(job, Cause::Deleted, message.to_owned(), now));
+    }
+    let held = || (job.active > 0).then_some(Step::Rest);
+    job.members.iter().find_map(free).or_else(held)
 }

@@ -17,6 +17,7 @@ use super::{
         workload::{gates, version},
     },
     build,
+    group::Group,
     kinds::{self, JobKind},
     pod::Member,
     slices,
@@ -103,6 +104,8 @@ pub struct JobView {
     pub completions: Completions,
     /// The pods that it is, if it is gated by its pods.
     pub members: Vec<Member>,
+    /// What there is to say of them all, if it is a group of pods.
+    pub group: Option<Group>,
     /// What is kept of it besides, if it may grow and shrink while it runs.
     pub elastic: Option<slices::Elastic>,
 }
@@ -198,6 +201,7 @@ impl JobView {
             done: vec![],
             completions: Completions::AsAsked,
             members: vec![],
+            group: None,
             elastic: None,
         }
     }

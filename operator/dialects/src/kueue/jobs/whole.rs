@@ -7,7 +7,7 @@ use k8s_openapi::{
         batch::v1::Job,
         core::v1::{Pod, PodTemplateSpec},
     },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use kube::{ResourceExt, core::DynamicObject};
 use serde_json::Value;
@@ -38,6 +38,8 @@ pub struct Whole {
     pub sets: Vec<Set>,
     /// Whether it may grow and shrink while it runs.
     pub elastic: bool,
+    /// The pods that own its Workload together, if it is a group of them.
+    pub owners: Vec<OwnerReference>,
 }
 
 /// Pods of one template.
@@ -110,6 +112,7 @@ impl AnyJob {
                 metadata: job.metadata.clone(),
                 sets: described::sets(kind, &job.name_any(), &job.data)?,
                 elastic: false,
+                owners: vec![],
             }),
         }
     }

@@ -39,10 +39,10 @@ pub fn start(job: &JobView, placements: &[Placement], marks: &[Added], size: Map
         let none = Added::default();
         let mark = marks.get(index).unwrap_or(&none);
         match &slot.at {
-            At::Template(path) => operations.extend(placement.operations(path, job, index, mark)),
+            At::Template(path) => operations.extend(placement.operations(path, slot, mark)),
             At::New(path, template) => {
                 operations.push(put(path, (**template).clone()));
-                operations.extend(placement.operations(path, job, index, mark));
+                operations.extend(placement.operations(path, slot, mark));
             }
             At::Beside { list, anew: (path, value) } => {
                 if lists.insert(list) {

@@ -100,7 +100,10 @@ impl Objects {
     /// Why a job's Workload cannot be made, if another one has its name: one whose owner and label somebody took away.
     pub fn name_taken(&self, key: &JobKey) -> Option<Note> {
         let job = self.jobs.get(key).filter(|_| self.workload_of(key).is_none())?;
-        let name = build::name(job.kind.kind, job.kind.group, &key.name, &job.uid);
+        let name = match &job.group {
+            Some(group) => group.name.clone(),
+            None => build::name(job.kind.kind, job.kind.group, &key.name, &job.uid),
+        };
         let other = WorkloadKey::new(Arc::clone(&key.namespace), name);
         let message = format!(
             "Workload {other} has the name that this {kind}'s would get, and is not this {kind}'s: delete it, or give it \

@@ -1,0 +1,306 @@
+//! Pods that are queued together: one Workload for all of them, with a pod set for each role. Pods that failed are kept until
+//! others have come in their place, and those beyond the number that was said are deleted.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use k8s_openapi::{
+    api::core::v1::{Pod, PodSpec},
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use sha1::{Digest, Sha1};
+use whalezen_crds::kueue::constants::{annotation, label};
+
+use super::{
+    super::pods::Pods,
+    Ending, JobView, Of, Step,
+    kinds::POD,
+    note,
+    pod::{self, Member},
+    whole::{Set, Whole},
+    writes::seen_as,
+};
+use crate::write::{Verb, Write};
+
+/// How much of the digest is a role's name.
+const ROLE_LENGTH: usize = 8;
+
+/// What a pod says of the group that it is one of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Belongs {
+    /// The group's name, and its Workload's.
+    pub group: String,
+    /// Of how many pods the group is, if that can be read.
+    pub total: Option<u32>,
+    /// Whether the group is queued as soon as there is one of them.
+    pub fast: bool,
+    /// Whether the group is over when this one has failed.
+    pub unretriable: bool,
+    /// Its role: those of one role ask for the same.
+    pub role: String,
+}
+
+/// A group, as a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Why no Workload can be made for it yet.
+    pub problem: Option<String>,
+}
+
+/// The group that a pod belongs to, if it is one of several.
+pub fn belongs(pod: &Pod) -> Option<Belongs> {
+    let said = |key| pod.annotations().get(key).map(String::as_str);
+    let named = said(annotation::POD_GROUP_NAME).filter(|name| !name.is_empty());
+    let group = named.or_else(|| pod.labels().get(label::POD_GROUP_NAME).map(String::as_str))?;
+    let total = said(annotation::POD_GROUP_TOTAL_COUNT).and_then(|text| text.parse().ok());
+    Some(Belongs {
+        group: group.to_owned(),
+        total: total.filter(|total| *total > 0),
+        fast: said(annotation::POD_GROUP_FAST_ADMISSION) == Some("true"),
+        unretriable: said(annotation::RETRIABLE_IN_GROUP) == Some("false"),
+        role: said(annotation::ROLE_HASH)
+            .map_or_else(|| pod.spec.as_ref().map(role).unwrap_or_default(), ToOwned::to_owned),
+    })
+}
+
+/// The role of pods of this spec: a digest of what matters to an admission.
+fn role(spec: &PodSpec) -> String {
+    let containers = |of: &[k8s_openapi::api::core::v1::Container]| -> Value {
+        let shape = |container: &k8s_openapi::api::core::v1::Container| {
+            let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+            json!({ "requests": requests, "ports": container.ports })
+        };
+        of.iter().map(shape).collect()
+    };
+    let shape = json!([
+        containers(spec.init_containers.as_deref().unwrap_or_default()),
+        containers(&spec.containers),
+        spec.node_selector,
+        spec.affinity,
+        spec.tolerations,
+        spec.runtime_class_name,
+        spec.priority,
+        spec.topology_spread_constraints,
+        spec.overhead,
+        spec.resource_claims,
+        spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()),
+    ]);
+    let digest = Sha1::digest(shape.to_string());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>().chars().take(ROLE_LENGTH).collect()
+}
+
+/// What stands for a group where a job's uid does. No object has such a one.
+pub fn uid(namespace: &str, group: &str) -> String {
+    format!("{namespace}/{group}")
+}
+
+/// The group that these pods are.
+pub fn view(pods: &[&JobView]) -> Option<JobView> {
+    let first = *pods.first()?;
+    let members: Vec<Member> = pods.iter().flat_map(|pod| &pod.members).cloned().collect();
+    let belongs = members.first()?.belongs.clone()?;
+    let total = belongs.total.unwrap_or_default();
+    let succeeded = members.iter().filter(|member| member.succeeded == Some(true)).count();
+    let all_over = members.iter().all(|member| member.succeeded.is_some());
+    let unretriable = members.iter().filter_map(|member| member.belongs.as_ref()).any(|of| of.unretriable);
+    let over = belongs.total.is_some() && (as_count(succeeded) == total || (all_over && unretriable));
+    let roles = roles(pods, &belongs);
+    let active = members.iter().filter(|member| member.is_active()).count();
+    let ready = pods.iter().filter(|pod| pod.unready == 0).count();
+    let started = pods.iter().find(|pod| pod.active > 0);
+    let slots = roles.iter().filter_map(|(role, _)| Some(of_role(pods, role)?.slots.first()?.clone()));
+    Some(JobView {
+        uid: uid(first.target.namespace.as_deref().unwrap_or_default(), &belongs.group),
+        suspended: active == 0,
+        at_rest: active == 0,
+        active: i32::try_from(active).unwrap_or(i32::MAX),
+        unready: i32::try_from(total.saturating_sub(as_count(ready))).unwrap_or(i32::MAX),
+        ending: over
+            .then(|| Ending { succeeded: true, message: format!("Pods succeeded: {succeeded}/{total}.") }),
+        deleting: false,
+        slots: slots.collect(),
+        done: roles.iter().map(|(role, _)| as_count(done(&members, role))).collect(),
+        pods: roles
+            .iter()
+            .map(|(role, count)| pods_of(pods, role, *count))
+            .collect::<Result<Vec<_>, _>>()
+            .map(Into::into),
+        injected: started.and_then(|pod| pod.injected.clone()),
+        group: Some(Group { problem: problem(pods, &members, &belongs), name: belongs.group }),
+        members,
+        ..first.clone()
+    })
+}
+
+/// The roles and how many pods each has, by name.
+fn roles(pods: &[&JobView], belongs: &Belongs) -> Vec<(String, u32)> {
+    let alive = pods.iter().flat_map(|pod| &pod.members).filter(|member| member.may_succeed());
+    let mut roles: BTreeMap<String, u32> = BTreeMap::new();
+    let mut kept: Vec<&Member> = alive.collect();
+    kept.sort_by_key(|member| member.precedence());
+    kept.truncate(belongs.total.and_then(|total| usize::try_from(total).ok()).unwrap_or(usize::MAX));
+    for member in kept {
+        *roles.entry(member.role().to_owned()).or_default() += 1;
+    }
+    if belongs.fast {
+        roles = roles.into_keys().take(1).map(|role| (role, belongs.total.unwrap_or_default())).collect();
+    }
+    roles.into_iter().collect()
+}
+
+fn of_role<'a>(pods: &[&'a JobView], role: &str) -> Option<&'a JobView> {
+    let is_it = |pod: &&&JobView| pod.members.first().is_some_and(|m| m.role() == role && m.may_succeed());
+    pods.iter().find(is_it).copied()
+}
+
+fn pods_of(pods: &[&JobView], role: &str, count: u32) -> Result<Pods, String> {
+    let pod = of_role(pods, role).ok_or_else(|| format!("no pod has role {role}"))?;
+    let own = pod.pods.clone()?;
+    let own = own.first().ok_or_else(|| format!("no pod has role {role}"))?;
+    Ok(Pods { name: role.into(), count, ..own.clone() })
+}
+
+fn done(members: &[Member], role: &str) -> usize {
+    members.iter().filter(|member| member.succeeded == Some(true) && member.role() == role).count()
+}
+
+fn as_count(of: usize) -> u32 {
+    u32::try_from(of).unwrap_or(u32::MAX)
+}
+
+/// Why no Workload can be made for a group yet.
+fn problem(pods: &[&JobView], members: &[Member], belongs: &Belongs) -> Option<String> {
+    let Belongs { group, total, fast, .. } = belongs;
+    let Some(total) = total else {
+        return Some(format!(
+            "pod group {group}: {} must be a number of pods",
+            annotation::POD_GROUP_TOTAL_COUNT
+        ));
+    };
+    let failed = |pod: &&&JobView| pod.members.first().is_some_and(|m| m.succeeded == Some(false));
+    let others: Vec<_> = pods.iter().filter(|pod| !failed(pod)).collect();
+    if others.windows(2).any(|two| matches!(two, [a, b] if a.queue != b.queue)) {
+        return Some(format!("pod group {group}: its pods name different queues"));
+    }
+    if members.iter().filter_map(|member| member.belongs.as_ref()).any(|of| of.total != Some(*total)) {
+        return Some(format!("pod group {group}: its pods do not agree on how many they are"));
+    }
+    let alive = members.iter().filter(|member| member.may_succeed()).count();
+    let fewer = as_count(alive) < *total && !fast;
+    (fewer || alive == 0).then(|| format!("'{group}' group has fewer runnable pods than expected"))
+}
+
+/// What a group's Workload is made from.
+pub fn whole(pods: &[Pod]) -> Result<Whole, String> {
+    let views: Vec<JobView> = pods.iter().map(pod::view).collect();
+    let group = view(&views.iter().collect::<Vec<_>>()).ok_or("the group has no pods")?;
+    let named = group.group.ok_or("the pods are in no group")?;
+    if let Some(problem) = named.problem {
+        return Err(problem);
+    }
+    let set = |of: &Pods| {
+        let is_it = |pod: &&Pod| belongs(pod).is_some_and(|own| own.role == *of.name);
+        let template = pods.iter().find(is_it).map(pod::template).unwrap_or_default();
+        Set {
+            name: of.name.to_string(),
+            template,
+            count: of.count.try_into().unwrap_or(i32::MAX),
+            min_count: None,
+            at: pod::ITSELF,
+        }
+    };
+    let first = pods.first().map(|pod| pod.metadata.clone()).unwrap_or_default();
+    Ok(Whole {
+        kind: &POD,
+        metadata: ObjectMeta { name: Some(named.name), ..first },
+        sets: group.pods?.iter().map(set).collect(),
+        elastic: false,
+        owners: pods.iter().map(|pod| owner(&pod.name_any(), &pod.uid().unwrap_or_default())).collect(),
+    })
+}
+
+fn owner(name: &str, uid: &str) -> OwnerReference {
+    OwnerReference {
+        api_version: POD.api_version(),
+        kind: POD.kind.to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+        ..OwnerReference::default()
+    }
+}
+
+/// Whether all roles of a group are in its Workload.
+pub fn matches(group: &JobView, sets: &[Pods]) -> bool {
+    let alive = group.members.iter().filter(|member| member.may_succeed());
+    alive.map(Member::role).all(|role| sets.iter().any(|set| *set.name == *role))
+}
+
+/// Lets pods go that others have come for, deletes those that are too many, and has all own the Workload.
+pub fn tidy(group: &JobView, of: Option<Of<'_>>) -> Option<Step> {
+    group.group.as_ref()?;
+    let (alive, dead): (Vec<&Member>, Vec<&Member>) =
+        group.members.iter().partition(|member| member.may_succeed());
+    let Some(of) = of else {
+        let total = group.members.first()?.belongs.as_ref()?.total?;
+        return dead.into_iter().find_map(pod::free).or_else(|| excess(group, alive, total));
+    };
+    for set in of.view.pods.as_deref().ok()? {
+        let of_role = |members: &[&'_ Member]| -> Vec<Member> {
+            members.iter().filter(|member| member.role() == &*set.name).map(|m| (*m).clone()).collect()
+        };
+        let (alive, mut dead) = (of_role(&alive), of_role(&dead));
+        if let Some(step) = excess(group, alive.iter().collect(), set.count) {
+            return Some(step);
+        }
+        let room = usize::try_from(set.count).unwrap_or(usize::MAX).saturating_sub(alive.len());
+        dead.sort_by_key(|member| (!member.is_kept(), Reverse(member.last_active), member.created));
+        if let Some(step) = dead.iter().skip(room).find_map(pod::free) {
+            return Some(step);
+        }
+    }
+    let missing: Vec<Value> = group
+        .members
+        .iter()
+        .filter(|member| !of.view.owners.contains(&member.uid))
+        .map(|member| {
+            let value = owner(&member.target.name, &member.uid);
+            json!({ "op": "add", "path": "/metadata/ownerReferences/-", "value": value })
+        })
+        .collect();
+    (!missing.is_empty() && !of.view.owners.is_empty()).then(|| {
+        let body = std::iter::once(seen_as(&of.view.version.to_string())).chain(missing).collect();
+        let target = super::workload_target(&of.key.namespace, &of.key.name);
+        Step::Write(Box::new(Write { target, status: false, verb: Verb::Json, body }), None)
+    })
+}
+
+/// Deletes the last of those that are more than so many, and lets it go.
+fn excess(group: &JobView, mut members: Vec<&Member>, count: u32) -> Option<Step> {
+    members.sort_by_key(|member| member.precedence());
+    let beyond = members.into_iter().skip(usize::try_from(count).unwrap_or(usize::MAX));
+    beyond.into_iter().find_map(|member| {
+        if member.deleting {
+            return pod::free(member);
+        }
+        let told = note(group, false, "ExcessPodDeleted", "Excess pod deleted".to_owned());
+        let told = crate::write::Note { about: member.target.clone(), uid: member.uid.clone(), ..told };
+        Some(Step::Write(Box::new(pod::deletion(member)), Some(told)))
+    })
+}
+
+/// The name of a pod's role, where it is kept once an admission has changed what the pod asks for.
+pub fn role_mark(member: &Member) -> Option<(String, String)> {
+    let belongs = member.belongs.as_ref()?;
+    Some((annotation::ROLE_HASH.to_owned(), belongs.role.clone()))
+}
+
+/// The uid of the group that a Workload is for, if it is for one.
+pub fn of_workload(metadata: &ObjectMeta) -> Option<String> {
+    let annotations = metadata.annotations.as_ref()?;
+    (annotations.get(annotation::IS_GROUP_WORKLOAD)? == "true").then(|| {
+        uid(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+    })
+}

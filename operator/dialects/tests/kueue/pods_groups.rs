@@ -1,0 +1,234 @@
+//! Pods that are queued together.
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+use whalezen_dialects::{
+    kueue::jobs::{Step, build, group},
+    write::{Verb, Write},
+};
+
+use crate::{
+    kinds::{key, operator, patched, write},
+    object::{Object, escaped},
+    pods_plain::pod,
+    seen::{NOW, admitted, put_by, word},
+};
+
+const GROUP: &str = "kueue.x-k8s.io/pod-group-name";
+const TOTAL: &str = "kueue.x-k8s.io/pod-group-total-count";
+const MANAGED: &str = "kueue.x-k8s.io/managed";
+
+/// A gated pod of group `g`, of this role and made in this second.
+fn member(name: &str, total: u32, role: &str, second: u32) -> Object {
+    pod()
+        .put("/metadata/name", json!(name))
+        .uid(&format!("uid-{name}"))
+        .label(GROUP, "g")
+        .put("/metadata/creationTimestamp", json!(format!("2026-01-01T00:00:{second:02}Z")))
+        .put("/metadata/annotations", json!({ TOTAL: total.to_string(), "kueue.x-k8s.io/role-hash": role }))
+}
+
+fn annotated(pod: Object, key: &str, value: &str) -> Object {
+    pod.put(&format!("/metadata/annotations/{}", escaped(key)), json!(value))
+}
+
+/// Two workers of a group of two.
+fn two() -> [Object; 2] {
+    [member("a", 2, "worker", 1), member("b", 2, "worker", 2)]
+}
+
+fn phase(pod: &Object, phase: &str) -> Object {
+    let version = pod.0["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap();
+    pod.clone().version(version + 1).put("/status/phase", json!(phase)).put("/spec/nodeName", json!("node"))
+}
+
+/// A pod past its gate.
+fn runs(pod: &Object) -> Object {
+    let mark = annotated(pod.clone(), "kueue.x-k8s.io/workload", "g");
+    phase(&mark.put("/spec/schedulingGates", Value::Null), "Running")
+        .put("/spec/nodeSelector", json!({ "gpu": "a100" }))
+}
+
+fn whole(pods: &[Object]) -> Result<Object, String> {
+    let pods: Vec<Pod> = pods.iter().map(Object::read).collect();
+    let made = build::workload(&group::whole(&pods)?, (None, 0));
+    Ok(Object(serde_json::to_value(made).unwrap()).uid("uid-w").version(1))
+}
+
+fn workload() -> Object {
+    whole(&two()).unwrap()
+}
+
+fn admitted_group() -> Object {
+    let [a, b] = two();
+    let (write, _) = admitted(&mut operator([a, b, workload()]));
+    workload().version(2).put("/status", write.body["status"].clone())
+}
+
+fn step<const N: usize>(objects: [Object; N]) -> Step {
+    operator(objects).next_step(&key("PodGroup", "g"), NOW)
+}
+
+/// What is written to which pod.
+fn to(write: &Write) -> (&str, &str) {
+    let what = match write.verb {
+        Verb::Json => "start",
+        Verb::Delete => "delete",
+        Verb::Apply { .. } => "tell",
+        Verb::Merge => "free",
+    };
+    (what, &write.target.name)
+}
+
+#[test]
+fn a_group_gets_one_workload_of_its_name_that_all_its_pods_own_with_a_pod_set_for_each_role() {
+    let pods = [member("a", 3, "worker", 1), member("b", 3, "driver", 2), member("c", 3, "worker", 3)];
+    assert_eq!(word(&step(pods.clone())), "create");
+    let workload = whole(&pods).unwrap().0;
+    assert_eq!(workload["metadata"]["name"], "g");
+    assert_eq!(workload["metadata"]["annotations"]["kueue.x-k8s.io/is-group-workload"], "true");
+    let owners = workload["metadata"]["ownerReferences"].as_array().unwrap().iter();
+    let owners: Vec<_> = owners.map(|owner| (&owner["name"], &owner["controller"])).collect();
+    assert_eq!(
+        owners,
+        [(&json!("a"), &Value::Null), (&json!("b"), &Value::Null), (&json!("c"), &Value::Null)]
+    );
+    let sets = workload["spec"]["podSets"].as_array().unwrap().iter();
+    let sets: Vec<_> = sets.map(|set| (set["name"].clone(), set["count"].clone())).collect();
+    assert_eq!(sets, [(json!("driver"), json!(1)), (json!("worker"), json!(2))]);
+}
+
+#[test]
+fn a_group_waits_for_all_of_its_pods_unless_it_is_to_be_admitted_fast() {
+    let [a, b] = two();
+    assert_eq!(word(&step([a.clone()])), "stuck");
+    assert_eq!(whole(&[a.clone()]).unwrap_err(), "'g' group has fewer runnable pods than expected");
+    let fast = annotated(a.clone(), "kueue.x-k8s.io/pod-group-fast-admission", "true");
+    assert_eq!(word(&step([fast.clone()])), "create");
+    assert_eq!(whole(&[fast]).unwrap().0["spec"]["podSets"][0]["count"], 2);
+    for (wrong, problem) in [
+        (annotated(b.clone(), TOTAL, "3"), "do not agree on how many they are"),
+        (annotated(b.clone(), TOTAL, "many"), "do not agree on how many they are"),
+        (b.label("kueue.x-k8s.io/queue-name", "other"), "name different queues"),
+    ] {
+        assert_eq!(word(&step([a.clone(), wrong.clone()])), "stuck");
+        assert!(whole(&[a.clone(), wrong]).unwrap_err().contains(problem));
+    }
+}
+
+#[test]
+fn pods_of_the_same_requests_have_one_role_and_others_another() {
+    let roles = |second: Value| {
+        let other = member("b", 2, "", 2).put("/spec/containers", second);
+        let pods =
+            [member("a", 2, "", 1), other].map(|pod| pod.put("/metadata/annotations", json!({ TOTAL: "2" })));
+        whole(&pods).unwrap().0["spec"]["podSets"].as_array().unwrap().len()
+    };
+    let container = |gpus: &str| json!([{ "name": "x", "image": "j", "resources": { "requests": { "nvidia.com/gpu": gpus } } }]);
+    assert_eq!((roles(container("1")), roles(container("2"))), (1, 2));
+}
+
+#[test]
+fn an_admitted_group_is_started_pod_by_pod_and_each_remembers_its_role() {
+    let [a, b] = two();
+    let first = write(step([a.clone(), b.clone(), admitted_group()]));
+    assert_eq!(to(&first), ("start", "a"));
+    assert_eq!(put_by(&first, "/spec/nodeSelector"), json!({ "gpu": "a100" }));
+    assert_eq!(put_by(&first, "/metadata/annotations")["kueue.x-k8s.io/role-hash"], "worker");
+    let a = patched(&a, &first).version(2);
+    assert_eq!(to(&write(step([a.clone(), b.clone(), admitted_group()]))), ("start", "b"));
+    let b = patched(&b, &write(step([a.clone(), b.clone(), admitted_group()]))).version(2);
+    assert_eq!(word(&step([a, b, admitted_group()])), "rest");
+}
+
+#[test]
+fn pods_beyond_the_number_are_deleted_the_youngest_gated_first() {
+    let [a, b] = two();
+    let late = member("late", 2, "worker", 9);
+    for objects in [
+        operator([a.clone(), b.clone(), late.clone()]),
+        operator([a.clone(), b.clone(), late.clone(), workload()]),
+        operator([runs(&a), late.clone(), b.clone(), admitted_group()]),
+    ] {
+        assert_eq!(to(&write(objects.next_step(&key("PodGroup", "g"), NOW))), ("delete", "late"));
+    }
+    let going = late.deleting().put("/spec/nodeName", json!("node"));
+    assert_eq!(to(&write(step([a, b, going, workload()]))), ("free", "late"));
+}
+
+#[test]
+fn a_pod_that_failed_is_kept_until_another_has_come_in_its_place_which_is_started() {
+    let [a, b] = two();
+    let failed = phase(&runs(&b), "Failed");
+    let owned = admitted_group();
+    assert_eq!(word(&step([runs(&a), failed.clone(), owned.clone()])), "rest");
+    let new = member("new", 2, "worker", 9);
+    assert_eq!(to(&write(step([runs(&a), failed.clone(), new.clone(), owned.clone()]))), ("free", "b"));
+    let freed = failed.put("/metadata/finalizers", Value::Null);
+    let owns = write(step([runs(&a), freed.clone(), new.clone(), owned.clone()]));
+    assert_eq!(
+        (owns.target.kind, &owns.body[1]["path"]),
+        ("Workload", &json!("/metadata/ownerReferences/-"))
+    );
+    assert_eq!(owns.body[1]["value"]["name"], "new");
+    let mut owners = owned.0["metadata"]["ownerReferences"].clone();
+    owners.as_array_mut().unwrap().push(owns.body[1]["value"].clone());
+    let owned = owned.version(3).put("/metadata/ownerReferences", owners);
+    assert_eq!(to(&write(step([runs(&a), freed, new, owned]))), ("start", "new"));
+}
+
+#[test]
+fn a_group_gives_quota_back_pod_by_pod_and_is_over_when_all_have_succeeded() {
+    let [a, b] = two().map(|pod| runs(&pod));
+    let half = write(step([phase(&a, "Succeeded"), b.clone(), admitted_group()]));
+    assert_eq!(half.body["status"]["reclaimablePods"], json!([{ "name": "worker", "count": 1 }]));
+    let ended = [phase(&a, "Succeeded"), phase(&b, "Succeeded")];
+    let finish = write(step([ended[0].clone(), ended[1].clone(), admitted_group()]));
+    assert_eq!(finish.body["status"]["conditions"][0]["message"], "Pods succeeded: 2/2.");
+    let finished = admitted_group().version(4).condition("Finished", true, "Succeeded", "m");
+    assert_eq!(to(&write(step([ended[0].clone(), ended[1].clone(), finished]))), ("free", "a"));
+}
+
+#[test]
+fn a_group_with_a_pod_that_cannot_be_replaced_is_over_when_none_of_them_runs() {
+    let [a, b] = two().map(|pod| runs(&pod));
+    let last = annotated(phase(&b, "Failed"), "kueue.x-k8s.io/retriable-in-group", "false");
+    assert_eq!(word(&step([a.clone(), last.clone(), admitted_group()])), "rest");
+    let finish = write(step([phase(&a, "Succeeded"), last, admitted_group()]));
+    assert_eq!(finish.body["status"]["conditions"][0]["message"], "Pods succeeded: 1/2.");
+}
+
+#[test]
+fn a_group_that_has_to_stop_is_deleted_pod_by_pod_and_waits_for_others_without_quota() {
+    let [a, b] = two();
+    let evicted = admitted_group().version(3).condition("Evicted", true, "Preempted", "Make room");
+    let told = write(step([runs(&a), b.clone(), evicted.clone()]));
+    assert_eq!(to(&told), ("tell", "a"));
+    let stopping = runs(&a).put("/status/conditions", told.body["status"]["conditions"].clone());
+    assert_eq!(to(&write(step([stopping.clone(), b.clone(), evicted.clone()]))), ("delete", "a"));
+    let going = stopping.deleting();
+    assert_eq!(word(&step([going.clone(), b.clone(), evicted.clone()])), "rest");
+    assert_eq!(word(&step([phase(&going, "Failed"), b, evicted])), "release");
+}
+
+#[test]
+fn whoever_deletes_a_groups_workload_deletes_the_group() {
+    let [a, b] = two();
+    let deleted = admitted_group().deleting();
+    assert_eq!(to(&write(step([runs(&a), b.clone(), deleted.clone()]))), ("tell", "a"));
+    let gone = |pod: &Object| pod.clone().deleting();
+    assert_eq!(to(&write(step([gone(&runs(&a)), b.clone(), deleted.clone()]))), ("tell", "b"));
+    assert_eq!(to(&write(step([gone(&runs(&a)), gone(&b), deleted.clone()]))), ("free", "a"));
+    let freed = |pod: Object| pod.put("/metadata/finalizers", Value::Null);
+    assert_eq!(word(&step([freed(gone(&runs(&a))), freed(gone(&b)), deleted.clone()])), "rest");
+    assert_eq!(word(&step([freed(gone(&b)), deleted])), "let go");
+}
+
+#[test]
+fn a_workload_that_only_has_the_groups_name_is_not_its() {
+    let [a, b] = two();
+    let other =
+        workload().put("/metadata/annotations", Value::Null).put("/metadata/ownerReferences", Value::Null);
+    assert_eq!(word(&step([a, b, other])), "create");
+    assert!(two()[0].0["metadata"]["finalizers"].as_array().unwrap().contains(&json!(MANAGED)));
+}
