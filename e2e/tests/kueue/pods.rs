@@ -70,6 +70,10 @@ async fn a_gated_pod_can_be_deleted_and_what_may_not_change_while_a_pod_runs_is_
     let moved = json!({ "metadata": { "labels": { "kueue.x-k8s.io/queue-name": "other" } } });
     let refused = ground.try_patch("Pod", "runs", moved.clone()).await.unwrap_err();
     assert!(refused.contains("may change only while the pod is gated"), "{refused}");
+    let mut alone = pod("alone", 1, None);
+    alone["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] = json!("team");
+    let refused = ground.try_create(alone).await.unwrap_err();
+    assert!(refused.contains("a group has both a name and a number of pods"), "{refused}");
     ground.create(pod("gated", 1, None)).await;
     let workload = ground.workload_of_kind("Pod", "gated").await;
     ground.patch("Pod", "gated", moved).await;

@@ -365,6 +365,20 @@ pub fn finish(key: &WorkloadKey, reason: &str, message: &str, view: &WorkloadVie
     write
 }
 
+/// Says whether a group of pods waits for some in place of others.
+pub fn report_replacements(
+    key: &WorkloadKey,
+    (waits, reason, message): (bool, &str, &str),
+    view: &WorkloadView,
+    now: Timestamp,
+) -> Write {
+    let type_ = types::WAITING_FOR_REPLACEMENT_PODS;
+    let mut said = conditions::find(&view.conditions, type_).cloned().into_iter().collect();
+    let saying = Saying { type_, status: waits, reason, message, generation: view.generation };
+    conditions::set(&mut said, saying, now);
+    apply(key, view, JOB_MANAGER, &json!({ "conditions": said }))
+}
+
 /// Says how many pods of these sets have done their work, and that none of the others has.
 pub fn reclaim<'a>(
     key: &WorkloadKey,

@@ -6,6 +6,7 @@
 mod families;
 mod ground;
 mod groups;
+mod jobs;
 mod kept;
 mod measured;
 mod next;
@@ -35,7 +36,7 @@ use whalezen_crds::kueue::v1beta2 as kueue;
 
 use self::{families::Families, groups::Groups, kept::Kept, shared::Shared};
 use super::{
-    jobs::{AnyJob, JobKey, JobView, Priorities},
+    jobs::{JobKey, JobView, Priorities},
     milestones::Milestone,
     pods::Pods,
     provisioning::known::Known,
@@ -264,53 +265,6 @@ impl Objects {
         if self.rules.delete_runtime_class(name) {
             self.recount_runtime_class(name);
         }
-    }
-
-    /// A job was seen. Those without a queue are kept too: their Workload, from before they lost it, may come later.
-    pub fn apply_job(&mut self, object: &AnyJob) {
-        let key = object.key();
-        let mut view = object.view();
-        view.pods = view.pods.map(|pods| self.pods.share(pods));
-        if let Some(group) = Groups::of(&view) {
-            return self.apply_member(key, group, view);
-        }
-        if let Some(known) = self.jobs.get(&key) {
-            if view.version <= known.version {
-                return;
-            }
-            self.families.leave(known, &key);
-            if known.uid != view.uid {
-                self.delete_job(&key);
-            }
-        }
-        self.families.join(&view, &key);
-        self.job_by_uid.insert(view.uid.clone(), key.clone());
-        self.jobs.insert(key.clone(), view);
-        self.family_due(&key);
-    }
-
-    /// The API server accepted a write to a job and answered with it as it is now. If it is not known any more,
-    /// the watch told of its end before.
-    pub fn confirm_job(&mut self, object: &AnyJob) {
-        let (_, metadata) = object.identity();
-        let key = object.key();
-        let known = self.jobs.get(&key).or_else(|| self.groups.member(&key));
-        if known.is_some_and(|known| Some(&known.uid) == metadata.uid.as_ref()) {
-            self.apply_job(object);
-        }
-    }
-
-    /// A job is gone.
-    pub fn delete_job(&mut self, key: &JobKey) {
-        if self.groups.has(key) {
-            return self.delete_member(key);
-        }
-        let Some(view) = self.jobs.remove(key) else { return };
-        let orphans: Vec<_> = self.workloads_of(key, &view.uid).cloned().collect();
-        self.below_due(&view.uid);
-        self.families.leave(&view, key);
-        self.job_by_uid.remove(&view.uid);
-        self.due.orphans.extend(orphans);
     }
 
     /// A Workload was seen.

@@ -161,7 +161,14 @@ fn a_pod_that_failed_is_kept_until_another_has_come_in_its_place_which_is_starte
     let [a, b] = two();
     let failed = phase(&runs(&b), "Failed");
     let owned = admitted_group();
-    assert_eq!(word(&step([runs(&a), failed.clone(), owned.clone()])), "rest");
+    let asks = write(step([runs(&a), failed.clone(), owned.clone()]));
+    let condition = &asks.body["status"]["conditions"][0];
+    assert_eq!(
+        (&condition["type"], &condition["reason"]),
+        (&json!("WaitingForReplacementPods"), &json!("PodsFailed"))
+    );
+    let asking = |workload: Object| workload.condition("WaitingForReplacementPods", true, "PodsFailed", "m");
+    assert_eq!(word(&step([runs(&a), failed.clone(), asking(owned.clone())])), "rest");
     let new = member("new", 2, "worker", 9);
     assert_eq!(to(&write(step([runs(&a), failed.clone(), new.clone(), owned.clone()]))), ("free", "b"));
     let freed = failed.put("/metadata/finalizers", Value::Null);
@@ -174,7 +181,8 @@ fn a_pod_that_failed_is_kept_until_another_has_come_in_its_place_which_is_starte
     let mut owners = owned.0["metadata"]["ownerReferences"].clone();
     owners.as_array_mut().unwrap().push(owns.body[1]["value"].clone());
     let owned = owned.version(3).put("/metadata/ownerReferences", owners);
-    assert_eq!(to(&write(step([runs(&a), freed, new, owned]))), ("start", "new"));
+    assert_eq!(to(&write(step([runs(&a), freed.clone(), new.clone(), owned.clone()]))), ("start", "new"));
+    assert_eq!(word(&step([runs(&a), freed, new, asking(owned)])), "has its pods");
 }
 
 #[test]
@@ -193,7 +201,7 @@ fn a_group_gives_quota_back_pod_by_pod_and_is_over_when_all_have_succeeded() {
 fn a_group_with_a_pod_that_cannot_be_replaced_is_over_when_none_of_them_runs() {
     let [a, b] = two().map(|pod| runs(&pod));
     let last = annotated(phase(&b, "Failed"), "kueue.x-k8s.io/retriable-in-group", "false");
-    assert_eq!(word(&step([a.clone(), last.clone(), admitted_group()])), "rest");
+    assert_eq!(word(&step([a.clone(), last.clone(), admitted_group()])), "ask for pods");
     let finish = write(step([phase(&a, "Succeeded"), last, admitted_group()]));
     assert_eq!(finish.body["status"]["conditions"][0]["message"], "Pods succeeded: 1/2.");
 }

@@ -107,6 +107,8 @@ fn word_of(write: &Write) -> &'static str {
         ("Workload", Verb::Apply { manager: "kueue-reclaimable-pods" }) => "reclaim",
         ("Workload", Verb::Apply { .. }) if says("Finished", "True") => "finish",
         ("Workload", Verb::Apply { .. }) if says("DeactivationTarget", "True") => "mark",
+        ("Workload", Verb::Apply { .. }) if says("WaitingForReplacementPods", "True") => "ask for pods",
+        ("Workload", Verb::Apply { .. }) if says("WaitingForReplacementPods", "False") => "has its pods",
         ("Workload", Verb::Apply { .. }) if says("QuotaReserved", "False") => "release",
         ("Workload", Verb::Apply { .. }) if says("Evicted", "True") && holds => "evict",
         ("Workload", Verb::Apply { .. }) if says("PodsReady", "True") => "ready",

@@ -10,10 +10,11 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use sha1::{Digest, Sha1};
-use whalezen_crds::kueue::constants::{annotation, label};
+use whalezen_core::workload::Timestamp;
+use whalezen_crds::kueue::constants::{annotation, condition as types, label};
 
 use super::{
-    super::pods::Pods,
+    super::{admission, conditions, pods::Pods},
     Ending, JobView, Of, Step,
     kinds::POD,
     note,
@@ -89,7 +90,7 @@ fn role(spec: &PodSpec) -> String {
         spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()),
     ]);
     let digest = Sha1::digest(shape.to_string());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>().chars().take(ROLE_LENGTH).collect()
+    format!("{digest:x}").chars().take(ROLE_LENGTH).collect()
 }
 
 /// What stands for a group where a job's uid does. No object has such a one.
@@ -274,6 +275,30 @@ pub fn tidy(group: &JobView, of: Option<Of<'_>>) -> Option<Step> {
         let body = std::iter::once(seen_as(&of.view.version.to_string())).chain(missing).collect();
         let target = super::workload_target(&of.key.namespace, &of.key.name);
         Step::Write(Box::new(Write { target, status: false, verb: Verb::Json, body }), None)
+    })
+}
+
+/// Says whether a group waits for pods in place of others, if its Workload does not say it yet.
+pub fn tell(group: &JobView, of: Of<'_>, now: Timestamp) -> Option<Step> {
+    let fast = group.members.first().filter(|_| group.group.is_some())?.belongs.as_ref()?.fast;
+    let alive = |role: &str| {
+        let of_role = |member: &&Member| member.role() == role && member.may_succeed();
+        as_count(group.members.iter().filter(of_role).count())
+    };
+    let absent = |set: &Pods| if fast { set.count.min(1) } else { set.count } > alive(&set.name);
+    let waits = of.view.pods.as_deref().ok()?.iter().any(absent);
+    let said = conditions::find(&of.view.conditions, types::WAITING_FOR_REPLACEMENT_PODS);
+    let is_said = said.is_some_and(|said| said.status == "True");
+    let evicted = conditions::find(&of.view.conditions, types::EVICTED).filter(|said| said.status == "True");
+    let (reason, message) = match evicted {
+        _ if !waits => ("PodsReady", "No pods need to be replaced"),
+        Some(evicted) => (evicted.reason.as_str(), evicted.message.as_str()),
+        None => ("PodsFailed", "Some pods failed and need to be replaced"),
+    };
+    let other_words = || waits && evicted.is_some() && said.is_some_and(|said| said.reason != reason);
+    (waits != is_said || other_words()).then(|| {
+        let write = admission::report_replacements(of.key, (waits, reason, message), of.view, now);
+        Step::Write(Box::new(write), None)
     })
 }
 

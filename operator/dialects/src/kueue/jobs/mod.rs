@@ -193,7 +193,7 @@ pub fn next(job: &JobView, of: Option<Of<'_>>, around: Surroundings<'_>) -> Step
         let why = why.map_or("", |condition| &condition.message);
         return bring_to_rest(job, Cause::Evicted, why, around.now).unwrap_or_else(|| release(of, around));
     }
-    if let Some(step) = reclaim(job, of) {
+    if let Some(step) = reclaim(job, of).or_else(|| group::tell(job, of, around.now)) {
         return step;
     }
     if let Some(given) = of.admitted() {

@@ -39,16 +39,16 @@ impl Groups {
 
 impl Objects {
     /// A pod of a group was seen.
-    pub(super) fn apply_member(&mut self, key: JobKey, group: JobKey, view: JobView) {
+    pub(super) fn apply_member(&mut self, key: JobKey, group: &JobKey, view: JobView) {
         if self.groups.member(&key).is_some_and(|known| view.version <= known.version) {
             return;
         }
-        if self.groups.group_of.get(&key).is_some_and(|known| *known != group) {
+        if self.groups.group_of.get(&key).is_some_and(|known| known != group) {
             self.delete_member(&key);
         }
         self.groups.group_of.insert(key.clone(), group.clone());
         self.groups.members.entry(group.clone()).or_default().insert(key, view);
-        self.regroup(&group);
+        self.regroup(group);
     }
 
     /// A pod of a group is gone.
