@@ -102,7 +102,10 @@ fn a_group_gets_one_workload_of_its_name_that_all_its_pods_own_with_a_pod_set_fo
 fn a_group_waits_for_all_of_its_pods_unless_it_is_to_be_admitted_fast() {
     let [a, b] = two();
     assert_eq!(word(&step([a.clone()])), "stuck");
-    assert_eq!(whole(&[a.clone()]).unwrap_err(), "'g' group has fewer runnable pods than expected");
+    assert_eq!(
+        whole(std::slice::from_ref(&a)).unwrap_err(),
+        "'g' group has fewer runnable pods than expected"
+    );
     let fast = annotated(a.clone(), "kueue.x-k8s.io/pod-group-fast-admission", "true");
     assert_eq!(word(&step([fast.clone()])), "create");
     assert_eq!(whole(&[fast]).unwrap().0["spec"]["podSets"][0]["count"], 2);
