@@ -116,3 +116,50 @@ async fn a_group_of_pods_runs_as_a_whole_replaces_one_that_failed_and_finishes()
     ground.counts("pod-groups", 0, 0, 0).await;
     ground.sees("Pod", "another", "is let go", |pod| pod["metadata"]["finalizers"].is_null()).await;
 }
+
+#[tokio::test]
+async fn a_group_that_stops_for_another_waits_for_new_pods_and_runs_again_with_them() {
+    let ground = Ground::new("pod-groups-stop", 2).await;
+    let class = format!("{}-high", ground.name);
+    ground.apply(&workload_priority_class(&class, 100)).await;
+    let policy = json!({ "spec": { "preemption": { "withinClusterQueue": "LowerPriority" } } });
+    ground.patch("ClusterQueue", &ground.name, policy).await;
+    for name in ["a", "b"] {
+        ground.create(member("team", name, 2, 1, None)).await;
+    }
+    ground.sees("Pod", "b", "runs", has_phase("Running")).await;
+    ground.counts("pod-groups-stop", 0, 1, 2).await;
+
+    let mut high = pod("high", 1, None);
+    high["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = json!(class);
+    ground.create(high).await;
+    ground.sees("Pod", "high", "runs", has_phase("Running")).await;
+    let stopped = |pod: &Value| {
+        condition(pod, "TerminationTarget").is_some_and(|said| said["reason"] == "WorkloadEvicted")
+            && pod["status"]["phase"] == "Failed"
+    };
+    for name in ["a", "b"] {
+        ground.sees("Pod", name, "says why it was stopped, and is kept", stopped).await;
+    }
+    let asks = |workload: &Value| {
+        condition(workload, "WaitingForReplacementPods").is_some_and(|said| said["reason"] == "Preempted")
+    };
+    ground.sees("Workload", "team", "asks for other pods", asks).await;
+    ground.counts("pod-groups-stop", 1, 1, 1).await;
+
+    for name in ["c", "d"] {
+        ground.create(member("team", name, 2, 1, None)).await;
+    }
+    for name in ["a", "b"] {
+        ground.gone("Pod", name).await;
+    }
+    ground.delete("Pod", "high").await;
+    for name in ["c", "d"] {
+        ground.sees("Pod", name, "runs", has_phase("Running")).await;
+    }
+    ground.counts("pod-groups-stop", 0, 1, 2).await;
+    ground.delete("Workload", "team").await;
+    for (kind, name) in [("Pod", "c"), ("Pod", "d"), ("Workload", "team")] {
+        ground.gone(kind, name).await;
+    }
+}

@@ -172,10 +172,9 @@ fn a_pod_that_failed_is_kept_until_another_has_come_in_its_place_which_is_starte
     );
     let asking = |workload: Object| workload.condition("WaitingForReplacementPods", true, "PodsFailed", "m");
     assert_eq!(word(&step([runs(&a), failed.clone(), asking(owned.clone())])), "rest");
+    // The new one owns the Workload before the old one goes: else nobody might.
     let new = member("new", 2, "worker", 9);
-    assert_eq!(to(&write(step([runs(&a), failed.clone(), new.clone(), owned.clone()]))), ("free", "b"));
-    let freed = failed.put("/metadata/finalizers", Value::Null);
-    let owns = write(step([runs(&a), freed.clone(), new.clone(), owned.clone()]));
+    let owns = write(step([runs(&a), failed.clone(), new.clone(), owned.clone()]));
     assert_eq!(
         (owns.target.kind, &owns.body[1]["path"]),
         ("Workload", &json!("/metadata/ownerReferences/-"))
@@ -184,6 +183,8 @@ fn a_pod_that_failed_is_kept_until_another_has_come_in_its_place_which_is_starte
     let mut owners = owned.0["metadata"]["ownerReferences"].clone();
     owners.as_array_mut().unwrap().push(owns.body[1]["value"].clone());
     let owned = owned.version(3).put("/metadata/ownerReferences", owners);
+    assert_eq!(to(&write(step([runs(&a), failed.clone(), new.clone(), owned.clone()]))), ("free", "b"));
+    let freed = failed.put("/metadata/finalizers", Value::Null);
     assert_eq!(to(&write(step([runs(&a), freed.clone(), new.clone(), owned.clone()]))), ("start", "new"));
     assert_eq!(word(&step([runs(&a), freed, new, asking(owned)])), "has its pods");
 }

@@ -239,7 +239,7 @@ pub fn matches(group: &JobView, sets: &[Pods]) -> bool {
     alive.map(Member::role).all(|role| sets.iter().any(|set| *set.name == *role))
 }
 
-/// Lets pods go that others have come for, deletes those that are too many, and has all own the Workload.
+/// Has the pods own their Workload, lets those go that others have come for, and deletes those that are too many.
 pub fn tidy(group: &JobView, of: Option<Of<'_>>) -> Option<Step> {
     group.group.as_ref()?;
     let (alive, dead): (Vec<&Member>, Vec<&Member>) =
@@ -248,24 +248,27 @@ pub fn tidy(group: &JobView, of: Option<Of<'_>>) -> Option<Step> {
         let total = group.members.first()?.belongs.as_ref()?.total?;
         return dead.into_iter().find_map(pod::free).or_else(|| excess(group, alive, total));
     };
+    let (mut kept, mut goes) = (Vec::new(), None);
     for set in of.view.pods.as_deref().ok()? {
-        let of_role = |members: &[&'_ Member]| -> Vec<Member> {
-            members.iter().filter(|member| member.role() == &*set.name).map(|m| (*m).clone()).collect()
-        };
-        let (alive, mut dead) = (of_role(&alive), of_role(&dead));
-        if let Some(step) = excess(group, alive.iter().collect(), set.count) {
-            return Some(step);
-        }
-        let room = usize::try_from(set.count).unwrap_or(usize::MAX).saturating_sub(alive.len());
+        let count = usize::try_from(set.count).unwrap_or(usize::MAX);
+        let is_of = |member: &&&Member| member.role() == &*set.name;
+        let mut alive: Vec<&Member> = alive.iter().filter(is_of).copied().collect();
+        let mut dead: Vec<&Member> = dead.iter().filter(is_of).copied().collect();
+        alive.sort_by_key(|member| member.precedence());
         dead.sort_by_key(|member| (!member.is_kept(), Reverse(member.last_active), member.created));
-        if let Some(step) = dead.iter().skip(room).find_map(pod::free) {
-            return Some(step);
-        }
+        let room = count.saturating_sub(alive.len());
+        kept.extend(alive.iter().take(count).chain(dead.iter().take(room)).copied());
+        goes = goes.or_else(|| excess(group, alive, set.count));
+        goes = goes.or_else(|| dead.into_iter().skip(room).find_map(pod::free));
     }
-    let missing: Vec<Value> = group
-        .members
-        .iter()
-        .filter(|member| !of.view.owners.contains(&member.uid))
+    // First of all those own it that stay: without an owner it would be deleted.
+    own(of, &kept).or(goes)
+}
+
+/// Has these pods own their Workload.
+fn own(of: Of<'_>, pods: &[&Member]) -> Option<Step> {
+    let others = pods.iter().filter(|member| !of.view.owners.contains(&member.uid));
+    let missing: Vec<Value> = others
         .map(|member| {
             let value = owner(&member.target.name, &member.uid);
             json!({ "op": "add", "path": "/metadata/ownerReferences/-", "value": value })
