@@ -31,6 +31,7 @@ mod provisioning;
 mod queues;
 mod serving;
 mod shares;
+mod topology;
 mod totals;
 mod versions;
 mod visibility;

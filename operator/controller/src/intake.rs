@@ -82,6 +82,7 @@ fn apply(objects: &mut Objects, object: Object) {
         Object::Topology(object) => objects.apply_topology(&object),
         Object::Node(object) => objects.apply_node(&object),
         Object::Pod(object) => objects.apply_pod(&object),
+        Object::WaitingPod(object) => objects.apply_waiting_pod(&object),
         Object::Job(object) => objects.apply_job(&object),
         Object::ProvisioningRequestConfig(object) => objects.apply_provisioning_config(&object),
         // They are taken in elsewhere.
@@ -105,6 +106,7 @@ fn delete(objects: &mut Objects, kind: Kind, namespace: &str, name: &str) {
         Kind::Topology => objects.delete_topology(&name.into()),
         Kind::Node => objects.delete_node(&name.into()),
         Kind::Pod => objects.delete_pod(&PodKey::new(namespace, name)),
+        Kind::WaitingPod => objects.delete_waiting_pod(&PodKey::new(namespace, name)),
         Kind::Job(kind) => objects.delete_job(&job_key(kind, namespace, name)),
         Kind::ProvisioningRequestConfig => objects.delete_provisioning_config(name),
         Kind::ProvisioningRequest => objects.delete_provisioning_request(namespace, name),

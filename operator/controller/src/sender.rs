@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
+use futures::{StreamExt, stream};
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{
     Api, Client, Error, ResourceExt, Result,
@@ -19,13 +20,16 @@ use whalezen_crds::kueue::{
 };
 use whalezen_dialects::{
     kueue::{
-        jobs::{AnyJob, Priority, Whole, build, group, kinds, slices},
+        jobs::{AnyJob, Priority, Whole, binding, build, group, kinds, slices},
         provisioning::build::{self as provisioning, Placed, Requested},
     },
     write::{Target, Verb, Write},
 };
 
 use crate::{metrics::Metrics, watch::resource};
+
+/// How many pods of a Workload are bound at a time.
+const BOUND_AT_A_TIME: usize = 8;
 
 /// What is to be written.
 #[derive(Clone, Debug)]
@@ -56,6 +60,13 @@ pub enum Order {
         mark: String,
         /// How many there is quota for.
         room: u32,
+    },
+    /// Pods of this Workload bound to the domains that were chosen for them.
+    Bind {
+        /// The Workload.
+        workload: WorkloadKey,
+        /// What the pods are marked with.
+        mark: String,
     },
     /// This waiting Workload as its Job is now.
     UpdateWorkload {
@@ -170,6 +181,18 @@ impl Sender {
                     self.write(write).await?;
                 }
                 Ok(Answer::Other)
+            }
+            Order::Bind { workload, mark } => {
+                let api: Api<Workload> = Api::namespaced(self.client.clone(), &workload.namespace);
+                let now = self.count("GET", "workloads", api.get(&workload.name).await)?;
+                let api: Api<Pod> = Api::namespaced(self.client.clone(), &workload.namespace);
+                let marked = ListParams::default().labels(label::POD_SET);
+                let pods = self.count("GET", "pods", api.list(&marked).await)?;
+                let writes = stream::iter(binding::bind(&now, &pods.items, &mark));
+                let writes = writes.map(|write| self.write(write)).buffer_unordered(BOUND_AT_A_TIME);
+                // One that is refused does not keep the others.
+                let answers: Vec<_> = writes.collect().await;
+                answers.into_iter().find(Result::is_err).unwrap_or(Ok(Answer::Other))
             }
             Order::UpdateWorkload { job, workload, version, priority } => {
                 let job = self.whole(&job).await?;

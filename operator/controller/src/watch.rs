@@ -79,8 +79,10 @@ pub enum Object {
     Topology(Box<kueue::Topology>),
     /// A node.
     Node(Box<Node>),
-    /// A pod.
+    /// A pod on a node.
     Pod(Box<Pod>),
+    /// A pod of a queued job that is on no node yet.
+    WaitingPod(Box<Pod>),
     /// A job.
     Job(AnyJob),
     /// A `ProvisioningRequestConfig`.
@@ -120,8 +122,10 @@ pub enum Kind {
     Topology,
     /// Node.
     Node,
-    /// Pod.
+    /// Pods that take room of a node.
     Pod,
+    /// Pods of queued jobs that are on no node yet.
+    WaitingPod,
     /// A kind of jobs.
     Job(&'static JobKind),
     /// `ProvisioningRequestConfig`.
@@ -150,19 +154,21 @@ impl Kind {
             Self::Topology,
             Self::Node,
             Self::Pod,
+            Self::WaitingPod,
         ];
         let answered = [Self::ProvisioningRequestConfig, Self::ProvisioningRequest];
         let answered = answered.into_iter().filter(|_| !beside);
         own.into_iter().chain(answered).chain(frameworks.seen().into_iter().map(Self::Job)).collect()
     }
 
-    /// Which objects of this kind are watched: of pods those that take room of a node, and as jobs those that are queued by
-    /// themselves. One that does no more is gone.
+    /// Which objects of this kind are watched: of pods those that take room of a node, of those that do not yet the ones of
+    /// queued jobs, and as jobs those that are queued by themselves. One that does no more is gone.
     fn selection(self) -> watcher::Config {
         let all = watcher::Config::default();
         match self {
             Self::Pod => all.fields("spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"),
             Self::Job(kind) if *kind == POD => all.labels(&format!("{}=true", label::MANAGED)),
+            Self::WaitingPod => all.fields("spec.nodeName=,status.phase=Pending").labels(label::POD_SET),
             _ => all,
         }
     }
@@ -186,7 +192,7 @@ impl Kind {
             Self::RuntimeClass => ("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses"),
             Self::Topology => ("kueue.x-k8s.io", "v1beta2", "Topology", "topologies"),
             Self::Node => ("", "v1", "Node", "nodes"),
-            Self::Pod => ("", "v1", "Pod", "pods"),
+            Self::Pod | Self::WaitingPod => ("", "v1", "Pod", "pods"),
             Self::Job(kind) => return kind.target(namespace, name),
             Self::ProvisioningRequestConfig => {
                 ("kueue.x-k8s.io", "v1beta2", "ProvisioningRequestConfig", "provisioningrequestconfigs")
@@ -271,6 +277,7 @@ pub fn everything(client: &Client, frameworks: &Frameworks, beside: bool) -> Wat
     start.watch(Kind::Topology, |o| Object::Topology(Box::new(o)));
     start.watch(Kind::Node, |o| Object::Node(Box::new(o)));
     start.watch(Kind::Pod, |o| Object::Pod(Box::new(o)));
+    start.watch(Kind::WaitingPod, |o| Object::WaitingPod(Box::new(o)));
     // Jobs and pods are there always.
     start.watch(Kind::Job(&JOB), |o| Object::Job(AnyJob::Batch(Box::new(o))));
     for kind in frameworks.seen() {

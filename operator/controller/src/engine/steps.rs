@@ -89,6 +89,10 @@ impl Engine {
                 let Some(job) = self.objects.job(key) else { return };
                 (Order::Ungate { job: job.target.clone(), mark, room }, None)
             }
+            (Step::Bind { mark }, Task::Job(key)) => {
+                let Some(workload) = self.objects.workload_of(key).cloned() else { return };
+                (Order::Bind { workload, mark }, None)
+            }
             (Step::Update(priority), Task::Job(key)) => {
                 let Some(job) = self.objects.job(key) else { return };
                 let Some(workload) =
@@ -111,6 +115,7 @@ impl Engine {
                 Step::Create(_)
                 | Step::Grow(..)
                 | Step::Ungate { .. }
+                | Step::Bind { .. }
                 | Step::Update(_)
                 | Step::Restore
                 | Step::Stuck(_),

@@ -42,7 +42,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ),
     ("local_queue_finished_workloads", "a finished Workload is not counted where it was"),
     ("local_queue_unadmitted_workloads", "the verdicts are in the conditions"),
-    ("pod_scheduling_gate_removal_seconds", "pods are not gated: there is no integration for them yet"),
+    ("pod_scheduling_gate_removal_seconds", "how long a pod was gated is not measured"),
     ("unadmitted_workloads", "the verdicts are in the conditions"),
     (
         "workload_creation_latency_seconds",

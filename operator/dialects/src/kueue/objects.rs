@@ -12,6 +12,7 @@ mod measured;
 mod next;
 mod provisioning;
 mod shared;
+mod unbound;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +35,7 @@ use whalezen_core::{
 };
 use whalezen_crds::kueue::v1beta2 as kueue;
 
-use self::{families::Families, groups::Groups, kept::Kept, shared::Shared};
+use self::{families::Families, groups::Groups, kept::Kept, shared::Shared, unbound::Unbound};
 use super::{
     jobs::{JobKey, JobView, Priorities},
     milestones::Milestone,
@@ -76,6 +77,7 @@ pub struct Objects {
     milestones: Vec<Milestone>,
     /// What is known of checks that the cluster autoscaler answers.
     provisioning: Known,
+    unbound: Unbound,
 }
 
 /// Whose next step may have changed.

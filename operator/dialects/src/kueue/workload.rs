@@ -13,6 +13,7 @@ use kube::ResourceExt;
 use whalezen_core::{
     name::{LocalQueueKey, ResourceName, WorkloadKey},
     quantity::{Amount, Amounts, parse},
+    topology::TopologyRequest,
     verdict::{Reason, Verdict},
     workload::{Admission, Eviction, HeldBack, Phase, PodSet, PodSetAssignment, Timestamp, Workload},
 };
@@ -145,7 +146,8 @@ impl WorkloadView {
                 .map(|set| {
                     let mut pods = pods(&set.name, &set.template, set.count, set.min_count)?;
                     if let Some(request) = &set.topology_request {
-                        pods.topology = Some(topology::request(request));
+                        pods.topology =
+                            Some(topology::request(request)).filter(|of| *of != TopologyRequest::default());
                     }
                     Ok(pods)
                 })

@@ -363,6 +363,7 @@ fn a_workload_is_made_of_the_job_without_what_is_only_for_this_job() {
                             }],
                         },
                     },
+                    "topologyRequest": { "podIndexLabel": "batch.kubernetes.io/job-completion-index" },
                 }],
             },
         })

@@ -1,6 +1,8 @@
 //! Kueue's dialect: objects in, writes out.
 
 #[cfg(test)]
+mod binding;
+#[cfg(test)]
 mod cluster;
 #[cfg(test)]
 mod elastic;

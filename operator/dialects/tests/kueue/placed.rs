@@ -47,13 +47,13 @@ fn racks() -> [Object; 5] {
 }
 
 /// Workload `train`, whose two pods are to be placed in one rack.
-fn placed() -> Object {
+pub fn placed() -> Object {
     let mut object = workload("train").version(7);
     object.0["spec"]["podSets"][0]["topologyRequest"] = json!({ "required": "rack" });
     object
 }
 
-fn assignment() -> Value {
+pub fn assignment() -> Value {
     json!({
         "levels": ["kubernetes.io/hostname"],
         "slices": [{
@@ -64,7 +64,7 @@ fn assignment() -> Value {
     })
 }
 
-fn seen_in_racks(more: &[Object]) -> Objects {
+pub fn seen_in_racks(more: &[Object]) -> Objects {
     let mut objects = seen([]);
     for object in racks().iter().chain(more) {
         see(&mut objects, object);

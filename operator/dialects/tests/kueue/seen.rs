@@ -86,6 +86,7 @@ pub fn word(step: &Step) -> String {
         Step::Rest => "rest".to_owned(),
         Step::Create(_) => "create".to_owned(),
         Step::Grow(_, before) => format!("grow after {}", before.name),
+        Step::Bind { mark } => format!("bind {mark}"),
         Step::Ungate { mark, room } => format!("ungate {room} of {mark}"),
         Step::Update(_) => "update".to_owned(),
         Step::Restore => "restore".to_owned(),

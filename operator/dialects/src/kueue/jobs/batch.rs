@@ -60,7 +60,6 @@ pub fn view(job: &Job) -> JobView {
         completions: completions(job),
         elastic: is_elastic(job).then(|| slices::Elastic {
             ready: so_many(|status| status.ready),
-            gates: slices::gates_of(pod),
             next: build::slice_name(&JOB, &job.metadata),
         }),
         ..JobView::new(&JOB, &job.metadata)
@@ -75,6 +74,8 @@ pub fn whole(job: &Job) -> Whole {
         template,
         count: pods_count(job),
         min_count: min_pods_count(job),
+        ranks: JOB.ranks,
+        group_count: None,
         at: TEMPLATE,
     };
     Whole {

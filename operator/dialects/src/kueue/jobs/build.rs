@@ -16,14 +16,12 @@ use super::{
     super::{topology, workload::gates, workload_target},
     Priority,
     batch::clean,
-    kinds::{JOB, JobKind},
+    kinds::JobKind,
     slices::replacement_for,
     whole::{Set, Whole},
 };
 use crate::write::{Verb, Write};
 
-/// The label that says which of a Job's pods a pod is.
-const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// The longest name of a Workload.
 const LONGEST_NAME: usize = 253;
 /// How much of the digest stands at the end of a name.
@@ -82,7 +80,7 @@ pub fn workload(job: &Whole, (class, priority): Priority) -> Workload {
             ..ObjectMeta::default()
         },
         spec: WorkloadSpec {
-            pod_sets: sets.iter().map(|set| pod_set(kind, set)).collect(),
+            pod_sets: sets.iter().map(pod_set).collect(),
             queue_name: metadata.labels.as_ref().and_then(|labels| labels.get(label::QUEUE_NAME)).cloned(),
             priority_class_ref: class,
             priority: Some(priority),
@@ -93,22 +91,27 @@ pub fn workload(job: &Whole, (class, priority): Priority) -> Workload {
     }
 }
 
-fn pod_set(kind: &JobKind, of: &Set) -> PodSet {
+fn pod_set(of: &Set) -> PodSet {
     PodSet {
         name: of.name.clone(),
         template: clean(&of.template),
         count: of.count,
         min_count: of.min_count,
-        topology_request: topology_request(kind, of),
+        topology_request: topology_request(of),
     }
 }
 
-/// Where pods are to be placed, if their template says so. The rank of a Job's pod is its index.
-fn topology_request(kind: &JobKind, of: &Set) -> Option<PodSetTopologyRequest> {
-    let annotations = of.template.metadata.as_ref()?.annotations.as_ref()?;
-    let request = topology::requested(annotations)?;
-    let index = (*kind == JOB).then(|| COMPLETION_INDEX.to_owned());
-    Some(PodSetTopologyRequest { pod_index_label: index, ..request })
+/// Where pods are to be placed, if their template says so, and how each says which of them it is.
+fn topology_request(of: &Set) -> Option<PodSetTopologyRequest> {
+    let annotations = of.template.metadata.as_ref().and_then(|metadata| metadata.annotations.as_ref());
+    let request = annotations.and_then(topology::requested).unwrap_or_default();
+    let request = PodSetTopologyRequest {
+        pod_index_label: of.ranks.index.map(ToOwned::to_owned),
+        sub_group_index_label: of.ranks.group.map(ToOwned::to_owned),
+        sub_group_count: of.group_count,
+        ..request
+    };
+    (request != PodSetTopologyRequest::default()).then_some(request)
 }
 
 /// For how many seconds a job may run, if it says so in a way that can be read.

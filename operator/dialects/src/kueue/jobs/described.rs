@@ -10,7 +10,9 @@ use serde_json::Value;
 use super::{
     super::pods::pods,
     Ending, JobView, Slot,
-    kinds::{Active, Beside, Ended, JobKind, List, Message, Place, Ready, Shown, Status, count},
+    kinds::{
+        Active, Beside, Ended, JobKind, List, Message, Place, Ranks, Ready, Shown, Status, Wrapped, count,
+    },
     view::injected,
     whole::{At, Set},
 };
@@ -66,16 +68,26 @@ pub fn sets(kind: &JobKind, job_name: &str, job: &Value) -> Result<Vec<Set>, Str
         let template = PodTemplateSpec::deserialize(&template)
             .map_err(|problem| format!("the template of pod set {name} cannot be read: {problem}"))?;
         // Kueue's names of pod sets are in lower case.
-        Ok::<_, String>(Set { name: name.to_lowercase(), template, count: size(count), min_count: None, at })
+        Ok::<_, String>(Set {
+            name: name.to_lowercase(),
+            template,
+            count: size(count),
+            min_count: None,
+            ranks: Ranks::NONE,
+            group_count: None,
+            at,
+        })
     };
     for place in kind.pods {
-        let found = place.found(job);
+        let found = place.found(job, kind.ranks);
         match *place {
             Place::One { name, .. } => {
                 for pods in found {
                     let template = job.pointer(&pods.template);
                     let template = template.ok_or_else(|| format!("pod set {name} has no template"))?;
-                    sets.push(set(name, pods.count, At::Template(pods.template.into()), template)?);
+                    let (ranks, group_count) = (pods.ranks, groups(&pods));
+                    let set = set(name, pods.count, At::Template(pods.template.into()), template)?;
+                    sets.push(Set { ranks, group_count, ..set });
                 }
             }
             Place::Each { list, name, .. } => {
@@ -83,7 +95,9 @@ pub fn sets(kind: &JobKind, job_name: &str, job: &Value) -> Result<Vec<Set>, Str
                     let name = text(job, &format!("{list}/{index}{name}"));
                     let template = job.pointer(&pods.template);
                     let template = template.ok_or_else(|| format!("pod set {name} has no template"))?;
-                    sets.push(set(name, pods.count, At::Template(pods.template.into()), template)?);
+                    let (ranks, group_count) = (pods.ranks, groups(&pods));
+                    let set = set(name, pods.count, At::Template(pods.template.into()), template)?;
+                    sets.push(Set { ranks, group_count, ..set });
                 }
             }
             Place::Own { name, template, when, otherwise } => {
@@ -116,7 +130,8 @@ pub fn sets(kind: &JobKind, job_name: &str, job: &Value) -> Result<Vec<Set>, Str
                         let added = wrapped.pointer(&format!("{beside}/{index}")).unwrap_or(&Value::Null);
                         let beside = format!("{list}/{item}{beside}");
                         let at = At::Beside { anew: (beside.clone(), Value::Array(vec![])), list: beside };
-                        sets.push(set(&name, pods.count, at, &with(template, added))?);
+                        let set = set(&name, pods.count, at, &with(template, added))?;
+                        sets.push(Set { ranks: pods.ranks, group_count: groups(&pods), ..set });
                     }
                 }
             }
@@ -126,6 +141,11 @@ pub fn sets(kind: &JobKind, job_name: &str, job: &Value) -> Result<Vec<Set>, Str
         return Err("it describes no pods".to_owned());
     }
     Ok(sets)
+}
+
+/// In how many groups pods are that say in which.
+fn groups(of: &Wrapped) -> Option<i32> {
+    of.ranks.group.map(|_| size(of.groups))
 }
 
 fn at_of(beside: &Beside) -> At {

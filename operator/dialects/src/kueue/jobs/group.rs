@@ -16,7 +16,7 @@ use whalezen_crds::kueue::constants::{annotation, condition as types, label};
 use super::{
     super::{admission, conditions, pods::Pods},
     Ending, JobView, Of, Step,
-    kinds::POD,
+    kinds::{POD, Ranks},
     note,
     pod::{self, Member},
     whole::{Set, Whole},
@@ -210,6 +210,8 @@ pub fn whole(pods: &[Pod]) -> Result<Whole, String> {
             template,
             count: of.count.try_into().unwrap_or(i32::MAX),
             min_count: None,
+            ranks: Ranks::NONE,
+            group_count: None,
             at: pod::ITSELF,
         }
     };

@@ -5,6 +5,7 @@
 //! kind to kind is in a description ([`kinds`]); the rules here are for all.
 
 pub mod batch;
+pub mod binding;
 pub mod build;
 mod described;
 pub mod group;
@@ -65,6 +66,11 @@ pub enum Step {
         mark: String,
         /// How many pods there is quota for.
         room: u32,
+    },
+    /// Pods of it are to be bound to the domains that were chosen for them ([`binding::bind`]).
+    Bind {
+        /// What its pods are marked with.
+        mark: String,
     },
     /// Its Workload, which waits, is about other pods than the job has now. It is to be brought up to date from
     /// the whole job ([`build::update`]), so that it keeps its place.

@@ -40,8 +40,8 @@ pub struct Added {
     pub labels: Entries,
     /// Annotations.
     pub annotations: Entries,
-    /// The scheduling gates that it has then, if it gets any.
-    pub gates: Option<Vec<String>>,
+    /// The names of scheduling gates.
+    pub gates: Vec<&'static str>,
 }
 
 /// The placements of an admission whose checks stand like this, one for each pod set of the job.
@@ -160,9 +160,11 @@ impl Placement {
             let tolerations: Vec<&Toleration> = slot.tolerations.iter().chain(more).collect();
             operations.push(put(&format!("{path}/spec/tolerations"), json!(tolerations)));
         }
-        if let Some(gates) = &mark.gates {
-            let gates: Vec<Value> = gates.iter().map(|name| json!({ "name": name })).collect();
-            operations.push(put(&format!("{path}/spec/schedulingGates"), json!(gates)));
+        let more: Vec<&str> =
+            mark.gates.iter().copied().filter(|own| slot.gates.iter().all(|gate| gate != own)).collect();
+        if !more.is_empty() {
+            let gates = gates(slot.gates.iter().map(String::as_str).chain(more));
+            operations.push(put(&format!("{path}/spec/schedulingGates"), gates));
         }
         operations
     }
@@ -179,10 +181,18 @@ impl Placement {
         if !self.tolerations.is_empty() {
             pod.insert("tolerations".to_owned(), json!(self.tolerations));
         }
+        if !mark.gates.is_empty() {
+            pod.insert("schedulingGates".to_owned(), gates(mark.gates.iter().copied()));
+        }
         let (labels, annotations) =
             (with(&self.labels, &mark.labels), with(&self.annotations, &mark.annotations));
         json!({ "metadata": { "labels": labels, "annotations": annotations }, "spec": pod })
     }
+}
+
+/// Scheduling gates as they stand in a pod.
+pub fn gates<'a>(names: impl Iterator<Item = &'a str>) -> Value {
+    names.map(|name| json!({ "name": name })).collect()
 }
 
 /// Whether these entries agree wherever both have one.

@@ -18,12 +18,12 @@ use super::{
     super::{conditions, pods::pods, workload::version},
     Cause, Ending, JobView, Slot, Step,
     group::{self, Belongs},
-    kinds::POD,
+    kinds::{POD, Ranks},
     note,
-    placement::{Added, Placement},
+    placement::{self, Added, Placement},
     slices::gates_of,
     whole::{At, Set, Whole},
-    writes::seen_as,
+    writes::{put, seen_as},
 };
 use crate::write::{Note, Target, Verb, Write};
 
@@ -176,7 +176,15 @@ pub fn whole(pod: &Pod) -> Whole {
 }
 
 fn set(pod: &Pod) -> Set {
-    Set { name: DEFAULT_POD_SET.to_owned(), template: template(pod), count: 1, min_count: None, at: ITSELF }
+    Set {
+        name: DEFAULT_POD_SET.to_owned(),
+        template: template(pod),
+        count: 1,
+        min_count: None,
+        ranks: Ranks::NONE,
+        group_count: None,
+        at: ITSELF,
+    }
 }
 
 /// What a Workload has of a pod.
@@ -251,9 +259,11 @@ pub fn start(job: &JobView, placements: &[Placement], marks: &[Added]) -> Option
     let set = sets.iter().position(|pods| *pods.name == *member.role())?;
     let (placement, mark) = (placements.get(set)?, marks.get(set)?);
     let others = member.gates.iter().filter(|gate| *gate != scheduling_gate::ADMISSION);
-    let mut mark = Added { gates: Some(others.cloned().collect()), ..mark.clone() };
+    let others = put("/spec/schedulingGates", placement::gates(others.map(String::as_str)));
+    // A pod that is there cannot be given another gate.
+    let mut mark = Added { gates: vec![], ..mark.clone() };
     mark.annotations.extend(group::role_mark(member));
-    let operations = placement.operations("", &member.slot, &mark);
+    let operations = placement.operations("", &member.slot, &mark).into_iter().chain([others]);
     let body = std::iter::once(seen_as(&member.version.to_string())).chain(operations).collect();
     Some(Write { target: member.target.clone(), status: false, verb: Verb::Json, body })
 }

@@ -27,8 +27,6 @@ use crate::write::{Note, Target, Verb, Write};
 pub struct Elastic {
     /// How many of its pods are ready.
     pub ready: i32,
-    /// The scheduling gates in its pod template.
-    pub gates: Vec<String>,
     /// The name of the Workload that would be made for it now.
     pub next: String,
 }
@@ -209,20 +207,27 @@ fn ungate(job: &JobView, of: Of<'_>) -> Step {
     }
 }
 
-/// The marks with which the pods of an admitted job are born, for each of its pod sets: whose they are, and of an elastic
-/// job the gate and the name of the chain.
+/// The marks with which the pods of an admitted job are born, for each of its pod sets: whose they are, of an elastic job the
+/// gate and the name of the chain, and of pods that are placed the gate that keeps them until they are bound.
 pub fn marks(job: &JobView, of: Of<'_>) -> Vec<Added> {
-    let ours = scheduling_gate::ELASTIC_JOB.to_owned();
-    let gates = job.elastic.as_ref().filter(|elastic| !elastic.gates.contains(&ours));
-    let gates = gates.map(|elastic| elastic.gates.iter().cloned().chain([ours]).collect::<Vec<_>>());
     let mut annotations = BTreeMap::from([(annotation::WORKLOAD.to_owned(), of.key.name.to_string())]);
     if let Some(slice) = &of.view.slice {
         annotations.insert(annotation::WORKLOAD_SLICE_NAME.to_owned(), slice.chain.clone());
     }
-    let added = |pods: &Pods| Added {
-        labels: BTreeMap::from([(label::POD_SET.to_owned(), pods.name.to_string())]),
-        annotations: annotations.clone(),
-        gates: gates.clone(),
+    let given = of.workload.admission().map(|given| given.pod_sets.as_slice()).unwrap_or_default();
+    let added = |pods: &Pods| {
+        let is_placed = given.iter().any(|set| set.name == pods.name && set.placement.is_some());
+        let asks = pods.topology.as_ref().is_some_and(|request| request.nearness.is_some());
+        let elastic = job.elastic.is_some().then_some(scheduling_gate::ELASTIC_JOB);
+        let mut annotations = annotations.clone();
+        if is_placed && !asks {
+            annotations.insert(annotation::UNCONSTRAINED_TOPOLOGY.to_owned(), "true".to_owned());
+        }
+        Added {
+            labels: BTreeMap::from([(label::POD_SET.to_owned(), pods.name.to_string())]),
+            annotations,
+            gates: elastic.into_iter().chain(is_placed.then_some(scheduling_gate::TOPOLOGY)).collect(),
+        }
     };
     job.pods.iter().flat_map(|pods| pods.iter()).map(added).collect()
 }
@@ -233,28 +238,36 @@ pub fn gates_of(pod: Option<&PodSpec>) -> Vec<String> {
     gates.into_iter().flatten().map(|gate| gate.name.clone()).collect()
 }
 
+/// Whether a pod has this scheduling gate.
+pub fn is_gated(pod: &Pod, gate: &str) -> bool {
+    gates_of(pod.spec.as_ref()).iter().any(|name| name == gate)
+}
+
+/// Whether a pod is over.
+pub fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
 /// The writes that take the gate off pods of one chain of Workloads, as long as no more than `room` of them are without.
 /// Those with the lowest names go first.
 pub fn open_gates(pods: &[Pod], mark: &str, room: u32) -> Vec<Write> {
-    let ended = |pod: &Pod| {
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        matches!(phase, Some("Succeeded" | "Failed"))
-    };
     let of_chain = |pod: &&Pod| {
-        pod.annotations().get(annotation::WORKLOAD_SLICE_NAME).is_some_and(|name| name == mark) && !ended(pod)
+        pod.annotations().get(annotation::WORKLOAD_SLICE_NAME).is_some_and(|name| name == mark)
+            && !has_ended(pod)
     };
-    let is_gated =
-        |pod: &&Pod| gates_of(pod.spec.as_ref()).iter().any(|gate| gate == scheduling_gate::ELASTIC_JOB);
-    let (mut gated, open): (Vec<&Pod>, Vec<&Pod>) = pods.iter().filter(of_chain).partition(is_gated);
+    let gated = |pod: &&Pod| is_gated(pod, scheduling_gate::ELASTIC_JOB);
+    let (mut gated, open): (Vec<&Pod>, Vec<&Pod>) = pods.iter().filter(of_chain).partition(gated);
     gated.retain(|pod| pod.metadata.deletion_timestamp.is_none());
     gated.sort_by_key(|pod| pod.name_any());
     let room = usize::try_from(room).unwrap_or(usize::MAX).saturating_sub(open.len());
-    gated.into_iter().take(room).map(open_gate).collect()
+    gated.into_iter().take(room).map(|pod| open_gate(pod, scheduling_gate::ELASTIC_JOB)).collect()
 }
 
-fn open_gate(pod: &Pod) -> Write {
+/// The write that takes a gate off a pod, if the pod is still as it was seen.
+pub fn open_gate(pod: &Pod, gate: &str) -> Write {
     let mut gates = gates_of(pod.spec.as_ref());
-    gates.retain(|gate| gate != scheduling_gate::ELASTIC_JOB);
+    gates.retain(|name| name != gate);
     let gates: Vec<Value> = gates.iter().map(|name| json!({ "name": name })).collect();
     let gates = if gates.is_empty() { Value::Null } else { Value::Array(gates) };
     let target = Target {

@@ -125,6 +125,8 @@ pub struct Slot {
     pub selector: BTreeMap<String, String>,
     /// The tolerations.
     pub tolerations: Vec<Toleration>,
+    /// The names of the scheduling gates.
+    pub gates: Vec<String>,
 }
 
 impl Slot {
@@ -139,6 +141,7 @@ impl Slot {
             annotations: metadata.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default(),
             selector: pod.and_then(|pod| pod.node_selector.clone()).unwrap_or_default(),
             tolerations: pod.and_then(|pod| pod.tolerations.clone()).unwrap_or_default(),
+            gates: slices::gates_of(pod),
         }
     }
 }

@@ -13,7 +13,11 @@ use kube::{ResourceExt, core::DynamicObject};
 use serde_json::Value;
 use whalezen_crds::kueue::v1beta2::Workload;
 
-use super::{JobKey, JobView, batch, described, kinds::JobKind, pod, writes};
+use super::{
+    JobKey, JobView, batch, described,
+    kinds::{JobKind, Ranks},
+    pod, writes,
+};
 use crate::write::Write;
 
 /// A job as the API server has it.
@@ -53,6 +57,10 @@ pub struct Set {
     pub count: i32,
     /// How many are enough, if fewer are.
     pub min_count: Option<i32>,
+    /// How each of them says which it is.
+    pub ranks: Ranks,
+    /// In how many groups they are, if they are in groups.
+    pub group_count: Option<i32>,
     /// Where it is written what an admission adds.
     pub at: At,
 }

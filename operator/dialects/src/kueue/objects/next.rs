@@ -138,6 +138,16 @@ impl Objects {
         }
         let Some(job) = self.whole(key, job) else { return Step::Rest };
         let job = &*job;
+        match self.step_of(key, job, now) {
+            Step::Rest => {
+                let of = self.workload_of(key).and_then(|key| self.of(key));
+                of.and_then(|of| self.bind(job, of)).unwrap_or(Step::Rest)
+            }
+            step => step,
+        }
+    }
+
+    fn step_of(&self, key: &JobKey, job: &JobView, now: Timestamp) -> Step {
         if job.elastic.is_some() {
             return slices::next(job, &self.all_of(key, job), self.surroundings(now));
         }
@@ -195,10 +205,11 @@ impl Objects {
             return None;
         }
         let of = self.workload_of(key).and_then(|key| self.of(key))?;
-        match jobs::fate(self.jobs.get(key)?, of, self.surroundings(now)) {
+        let fate = match jobs::fate(self.jobs.get(key)?, of, self.surroundings(now)) {
             Fate::Until(at) => at,
             Fate::Write(..) => None,
-        }
+        };
+        [fate, self.bind_again(key, of, now)].into_iter().flatten().min()
     }
 
     /// The same for a Workload whose job is not known.

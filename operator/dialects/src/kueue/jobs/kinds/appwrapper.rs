@@ -3,7 +3,9 @@
 
 use serde_json::Value;
 
-use super::{Active, Count, Ended, JobKind, Message, Place, Ready, Shown, Status, Wrapped, count, of_object};
+use super::{
+    Active, Count, Ended, JobKind, Message, Place, Ranks, Ready, Shown, Status, Wrapped, count, of_object,
+};
 
 /// `AppWrapper`.
 pub static APP_WRAPPER: JobKind = JobKind {
@@ -14,6 +16,7 @@ pub static APP_WRAPPER: JobKind = JobKind {
     plural: "appwrappers",
     suspend: "/spec/suspend",
     pods: &[Place::Wrapped { list: "/spec/components", pods: wrapped, beside: "/podSetInfos" }],
+    ranks: Ranks::NONE,
     completes: None,
     wraps: Some(info),
     priority_class: None,
@@ -63,11 +66,10 @@ fn wrapped(component: &Value) -> Vec<Wrapped> {
     let says = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (says("apiVersion"), says("kind"));
     let job = of_object(api_version, kind).filter(|kind| KNOWN.contains(&kind.kind));
-    let job = job.into_iter().flat_map(|kind| kind.pods);
-    let of_job = job.flat_map(|place| place.found(object));
+    let job = job.into_iter().flat_map(|kind| kind.pods.iter().map(|place| (place, kind.ranks)));
+    let of_job = job.flat_map(|(place, ranks)| place.found(object, ranks));
     let others = OTHERS.iter().filter(|(version, name, ..)| (*version, *name) == (api_version, kind));
-    let of_others =
-        others.map(|(_, _, at, pods)| Wrapped { template: (*at).to_owned(), count: count(object, pods) });
+    let of_others = others.map(|(_, _, at, pods)| unranked((*at).to_owned(), count(object, pods)));
     let within = |pods: Wrapped| Wrapped { template: format!("/template{}", pods.template), ..pods };
     of_job.chain(of_others).map(within).collect()
 }
@@ -76,7 +78,12 @@ fn wrapped(component: &Value) -> Vec<Wrapped> {
 fn declaration(declared: &Value) -> Wrapped {
     let path = declared.pointer("/path").and_then(Value::as_str).unwrap_or_default();
     let template = format!("/{}", path.replace('[', ".").replace(']', "").replace('.', "/"));
-    Wrapped { template, count: declared.pointer("/replicas").and_then(Value::as_i64).unwrap_or(1) }
+    unranked(template, declared.pointer("/replicas").and_then(Value::as_i64).unwrap_or(1))
+}
+
+/// Pods that do not say which they are.
+fn unranked(template: String, count: i64) -> Wrapped {
+    Wrapped { template, count, groups: 1, ranks: Ranks::NONE }
 }
 
 /// What is added to the pods of a set, as its controller wants it: not as a template.

@@ -1,7 +1,7 @@
 //! Kubernetes' Job. How it shows how it is, and that it may run with fewer pods or change their number, is code of its
 //! own ([`batch`](super::super::batch)).
 
-use super::{JobKind, Place, Shown};
+use super::{COMPLETION_INDEX, JobKind, Place, Ranks, Shown};
 
 /// `batch/v1` Job.
 pub static JOB: JobKind = JobKind {
@@ -17,6 +17,7 @@ pub static JOB: JobKind = JobKind {
         template: "/template",
         count: &[&["/parallelism", "/completions"]],
     }],
+    ranks: Ranks::by(COMPLETION_INDEX),
     completes: None,
     wraps: None,
     priority_class: None,

@@ -1,6 +1,6 @@
 //! `JobSet` (Kubernetes' batch working group): several Jobs that are one.
 
-use super::{Active, Ended, JobKind, List, Message, Place, Ready, Shown, Status};
+use super::{Active, COMPLETION_INDEX, Ended, JobKind, List, Message, Place, Ranks, Ready, Shown, Status};
 
 const STATUS: &str = "/status/replicatedJobsStatus";
 
@@ -18,6 +18,7 @@ pub static JOB_SET: JobKind = JobKind {
         template: "/template/spec/template",
         count: &[&["/replicas"], &["/template/spec/parallelism", "/template/spec/completions"]],
     }],
+    ranks: Ranks { index: Some(COMPLETION_INDEX), group: Some("jobset.sigs.k8s.io/job-index") },
     completes: None,
     wraps: None,
     priority_class: None,

@@ -1,6 +1,6 @@
 //! The kinds of Kubeflow's training operator. They differ in what they call the roles of their pods.
 
-use super::{Active, Ended, JobKind, List, Message, Place, Ready, Shown, Status};
+use super::{Active, Ended, JobKind, List, Message, Place, REPLICA_INDEX, Ranks, Ready, Shown, Status};
 
 /// A kind of this name, plural and framework, whose pods have these roles in this order.
 macro_rules! training_job {
@@ -19,6 +19,7 @@ macro_rules! training_job {
                 template: "/template",
                 count: &[&["/replicas"]],
             }),+],
+            ranks: Ranks::by(REPLICA_INDEX),
             completes: None,
             wraps: None,
             priority_class: Some("/spec/runPolicy/schedulingPolicy/priorityClass"),

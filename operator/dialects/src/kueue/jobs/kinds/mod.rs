@@ -37,6 +37,8 @@ pub struct JobKind {
     pub suspend: &'static str,
     /// Where its pods are described, in the order of a Workload's pod sets.
     pub pods: &'static [Place],
+    /// How each of the pods of a set says which of them it is.
+    pub ranks: Ranks,
     /// What its controller does to the template of a pod set before it makes pods of it.
     pub completes: Option<fn(job: &Value, pod_set: &str, template: &mut Value)>,
     /// How an entry beside the templates is written, from the name of its pod set and what is added to its pods; plainly,
@@ -49,6 +51,30 @@ pub struct JobKind {
     /// How it shows how it is; that of a kind without this is read by code of its own.
     pub status: Option<Status>,
 }
+
+/// How each of the pods of a set says which of them it is: the labels that its controller gives to them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ranks {
+    /// The label that says which it is, of all or of its group.
+    pub index: Option<&'static str>,
+    /// The label that says in which group it is. There are as many as the first factor of the count says.
+    pub group: Option<&'static str>,
+}
+
+impl Ranks {
+    /// They do not say.
+    pub const NONE: Self = Self { index: None, group: None };
+
+    /// By this label.
+    const fn by(index: &'static str) -> Self {
+        Self { index: Some(index), group: None }
+    }
+}
+
+/// The label by which the pods of a Job say which they are.
+const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// The same of Kubeflow's kinds.
+const REPLICA_INDEX: &str = "training.kubeflow.org/replica-index";
 
 /// How the jobs of a kind show how they are.
 #[derive(Clone, Copy, Debug)]
@@ -138,6 +164,10 @@ pub struct Wrapped {
     pub template: String,
     /// How many pods.
     pub count: i64,
+    /// In how many groups they are, if they say in which.
+    pub groups: i64,
+    /// How each of them says which it is.
+    pub ranks: Ranks,
 }
 
 /// How many pods: the product of these, each the smallest of what stands at some paths. The first counts as one where
@@ -249,11 +279,13 @@ pub fn of_owner(owner: &OwnerReference) -> Option<&'static JobKind> {
 }
 
 impl Place {
-    /// The pod sets of a job of which this describes some: where each template is, and how many pods are made of it.
-    pub(super) fn found(&self, job: &Value) -> Vec<Wrapped> {
-        let found = |at: String, template: &str, count: Count| {
-            let count = self::count(job.pointer(&at)?, count);
-            Some(Wrapped { template: at + template, count })
+    /// The pod sets of a job of which this describes some: where each template is, and how many pods are made of it that say so
+    /// which they are.
+    pub(super) fn found(&self, job: &Value, ranks: Ranks) -> Vec<Wrapped> {
+        let found = |at: String, template: &str, factors: Count| {
+            let there = job.pointer(&at)?;
+            let groups = count(there, factors.get(..1).unwrap_or_default());
+            Some(Wrapped { count: count(there, factors), template: at + template, groups, ranks })
         };
         match *self {
             Self::One { at, template, count, .. } => {

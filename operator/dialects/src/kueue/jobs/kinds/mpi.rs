@@ -1,6 +1,6 @@
 //! `MPIJob` of Kubeflow's MPI operator.
 
-use super::{Active, JobKind, List, Place, Ready, Shown, Status, kubeflow::ENDINGS};
+use super::{Active, JobKind, List, Place, REPLICA_INDEX, Ranks, Ready, Shown, Status, kubeflow::ENDINGS};
 
 /// `MPIJob`.
 pub static MPI_JOB: JobKind = JobKind {
@@ -24,6 +24,7 @@ pub static MPI_JOB: JobKind = JobKind {
             count: &[&["/replicas"]],
         },
     ],
+    ranks: Ranks::by(REPLICA_INDEX),
     completes: None,
     wraps: None,
     priority_class: Some("/spec/runPolicy/schedulingPolicy/priorityClass"),

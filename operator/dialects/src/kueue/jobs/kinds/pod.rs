@@ -1,7 +1,7 @@
 //! Kubernetes' Pod. It is not suspended by a field but by a scheduling gate that it is born with, and how it is read and
 //! stopped is code of its own ([`pod`](super::super::pod)).
 
-use super::{JobKind, Shown};
+use super::{JobKind, Ranks, Shown};
 
 /// `v1` Pod.
 pub static POD: JobKind = JobKind {
@@ -12,6 +12,7 @@ pub static POD: JobKind = JobKind {
     plural: "pods",
     suspend: "",
     pods: &[],
+    ranks: Ranks::NONE,
     completes: None,
     wraps: None,
     priority_class: None,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Active, Ended, JobKind, Message, Place, Ready, Shown, Status};
+use super::{Active, Ended, JobKind, Message, Place, Ranks, Ready, Shown, Status};
 
 /// `RayJob`. One that runs on a cluster that is there already brings no pods of its own.
 pub static RAY_JOB: JobKind = JobKind {
@@ -32,6 +32,7 @@ pub static RAY_JOB: JobKind = JobKind {
             otherwise: submitter,
         },
     ],
+    ranks: Ranks::NONE,
     completes: Some(complete_job),
     wraps: None,
     priority_class: None,
@@ -69,6 +70,7 @@ pub static RAY_CLUSTER: JobKind = JobKind {
             count: &[&["/replicas"], &["/numOfHosts"]],
         },
     ],
+    ranks: Ranks::NONE,
     completes: Some(complete_cluster),
     wraps: None,
     priority_class: None,

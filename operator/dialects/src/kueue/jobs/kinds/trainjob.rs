@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Active, Beside, Ended, JobKind, List, Message, Place, Ready, Shown, Status};
+use super::{Active, Beside, Ended, JobKind, List, Message, Place, Ranks, Ready, Shown, Status};
 
 /// `TrainJob`. Whether its pods are ready and which are done is for its `JobSet` to say.
 pub static TRAIN_JOB: JobKind = JobKind {
@@ -14,6 +14,7 @@ pub static TRAIN_JOB: JobKind = JobKind {
     plural: "trainjobs",
     suspend: "/spec/suspend",
     pods: &[Place::Made { of: "JobSet", beside }],
+    ranks: Ranks::NONE,
     completes: None,
     wraps: Some(replicated_job),
     priority_class: None,
