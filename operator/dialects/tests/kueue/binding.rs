@@ -270,6 +270,14 @@ fn the_gate_of_an_elastic_job_is_not_the_one_of_its_place() {
 }
 
 #[test]
+fn a_pod_for_which_an_elastic_job_has_no_quota_takes_no_place() {
+    let workload = given(&[("main", json!({ "required": "rack" }), &[("b", 1)])]);
+    let both = json!([{ "name": "kueue.x-k8s.io/elastic-job" }, { "name": GATE }]);
+    let pods = [pod("p0", &[]).put("/spec/schedulingGates", both), pod("p1", &[])];
+    assert_eq!(goes(&workload, &pods), ["p1 to b"]);
+}
+
+#[test]
 fn workloads_say_how_pods_say_which_they_are() {
     let request = |job: &Object| {
         let built = build::workload(&job.whole(), (None, 0));

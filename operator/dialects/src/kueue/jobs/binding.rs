@@ -54,6 +54,7 @@ pub fn bind(workload: &Workload, pods: &[Pod], mark: &str) -> Vec<Write> {
             pod.labels().get(label::POD_SET).is_some_and(|of| of == name)
                 && mark_of(pod) == Some(mark)
                 && !has_ended(pod)
+                && has_quota(pod)
         };
         pods.iter().filter(own).collect::<Vec<_>>()
     };
@@ -173,9 +174,13 @@ impl Placed<'_> {
     }
 }
 
-/// Whether a pod is still to be bound.
+/// Whether a pod is still to be bound. One for which an elastic job has no quota yet is not.
 pub fn waits(pod: &Pod) -> bool {
-    is_gated(pod, scheduling_gate::TOPOLOGY)
+    is_gated(pod, scheduling_gate::TOPOLOGY) && has_quota(pod)
+}
+
+fn has_quota(pod: &Pod) -> bool {
+    !is_gated(pod, scheduling_gate::ELASTIC_JOB)
 }
 
 /// What a pod is marked with: the name of its Workload, or of the first of a chain of them.
