@@ -278,19 +278,17 @@ pub fn everything(client: &Client, frameworks: &Frameworks, beside: bool) -> Wat
     start.watch(Kind::Node, |o| Object::Node(Box::new(o)));
     start.watch(Kind::Pod, |o| Object::Pod(Box::new(o)));
     start.watch(Kind::WaitingPod, |o| Object::WaitingPod(Box::new(o)));
-    // Jobs and pods are there always.
-    start.watch(Kind::Job(&JOB), |o| Object::Job(AnyJob::Batch(Box::new(o))));
     for kind in frameworks.seen() {
-        if *kind == POD {
-            start.watch(Kind::Job(&POD), |o| Object::Job(AnyJob::Pod(Box::new(o))));
+        match kind {
+            // These are there always.
+            kind if *kind == JOB => start.watch(Kind::Job(kind), |o| Object::Job(AnyJob::Batch(Box::new(o)))),
+            kind if *kind == POD => start.watch(Kind::Job(kind), |o| Object::Job(AnyJob::Pod(Box::new(o)))),
+            kind => {
+                let api = Api::all_with(client.clone(), &resource(&kind.target("", "")));
+                let object = move |o| Object::Job(AnyJob::Described(kind, Box::new(o)));
+                start.watch_if_there(api, Kind::Job(kind), true, object);
+            }
         }
-        if *kind == JOB || *kind == POD {
-            continue;
-        }
-        let api = Api::all_with(client.clone(), &resource(&kind.target("", "")));
-        start.watch_if_there(api, Kind::Job(kind), true, move |o| {
-            Object::Job(AnyJob::Described(kind, Box::new(o)))
-        });
     }
     if !beside {
         start.watch(Kind::ProvisioningRequestConfig, |o| Object::ProvisioningRequestConfig(Box::new(o)));

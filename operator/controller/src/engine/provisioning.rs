@@ -44,15 +44,6 @@ impl Engine {
         }
     }
 
-    /// Whether a task is neither under way nor has failed just now. If it is under way its turn comes again.
-    fn may_begin(&mut self, task: &Task) -> bool {
-        if self.applier.is_busy(task) {
-            self.missed.insert(task.clone());
-            return false;
-        }
-        !self.retries.is_pausing(task)
-    }
-
     /// Tells a Workload why the API server would not have the request for it.
     pub(super) fn tell_not_asked(&mut self, key: &WorkloadKey, problem: &str) {
         if let Some((write, note)) = self.objects.not_asked(key, problem, now()) {

@@ -52,11 +52,7 @@ impl Engine {
 
     /// Hands over the next step of a job or of an orphan, unless one is under way or it failed just now.
     pub(super) fn step(&mut self, task: Task, now: Timestamp) {
-        if self.applier.is_busy(&task) {
-            self.missed.insert(task);
-            return;
-        }
-        if self.retries.is_pausing(&task) {
+        if !self.may_begin(&task) {
             return;
         }
         let wakes = match &task {
@@ -123,6 +119,15 @@ impl Engine {
             ) => return,
         };
         self.applier.push(task, order, note.into_iter().collect());
+    }
+
+    /// Whether a task is neither under way nor has failed just now. If it is under way its turn comes again.
+    pub(super) fn may_begin(&mut self, task: &Task) -> bool {
+        if self.applier.is_busy(task) {
+            self.missed.insert(task.clone());
+            return false;
+        }
+        !self.retries.is_pausing(task)
     }
 
     /// Tells people once why a job cannot go on. Whatever could help is an event, and makes its step due again.
