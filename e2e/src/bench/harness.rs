@@ -34,6 +34,16 @@ impl Harness {
         }
     }
 
+    /// 640 nodes in 10 racks and, in the queues of the baseline, 15,000 gangs that are placed on them.
+    pub fn tas() -> Self {
+        Self {
+            name: "harness/tas",
+            about: "Kueue's performance harness, 15,000 gangs on 640 nodes by topology",
+            // Kueue's own range for it is 8 minutes, on more cores than two.
+            configuration: Configuration { name: "tas", timeout: Duration::from_mins(40) },
+        }
+    }
+
     /// 1,000 `ClusterQueues` in 10 cohorts, 50,000 Workloads.
     pub fn large_scale() -> Self {
         Self {

@@ -86,8 +86,11 @@ pub trait Benchmark {
 
 /// Every benchmark, in the order in which they run.
 pub fn all() -> Vec<Box<dyn Benchmark>> {
-    let mut all: Vec<Box<dyn Benchmark>> =
-        vec![Box::new(harness::Harness::baseline()), Box::new(harness::Harness::large_scale())];
+    let mut all: Vec<Box<dyn Benchmark>> = vec![
+        Box::new(harness::Harness::baseline()),
+        Box::new(harness::Harness::tas()),
+        Box::new(harness::Harness::large_scale()),
+    ];
     all.extend(differential::Differential::all().map(|benchmark| Box::new(benchmark) as Box<dyn Benchmark>));
     all
 }
