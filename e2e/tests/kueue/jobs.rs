@@ -77,6 +77,7 @@ async fn a_job_waits_with_a_reason_runs_whole_on_its_flavors_nodes_and_gives_its
     let finished = ground.finished("second", "Succeeded").await;
     assert!(!text(condition(&finished, "Finished").unwrap(), "/message").is_empty());
     ground.counts("life", 0, 0, 0).await;
+    ground.told("Job", "second", "CreatedWorkload", "Created Workload: life/job-second-").await;
     ground.told("Job", "second", "Started", "Admitted by clusterQueue life").await;
     ground.delete("Job", "second").await;
     ground.gone("Workload", text(&finished, "/metadata/name")).await;

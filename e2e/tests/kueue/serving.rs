@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::ground::Ground;
-use crate::objects::{GPU, job};
+use crate::objects::{GPU, job, workload_priority_class};
 
 /// What is answered to a request with this token: the status and the body.
 async fn get(address: SocketAddr, path: &str, token: &str) -> (u16, String) {
@@ -99,4 +99,38 @@ async fn a_tenant_reads_why_its_own_workloads_wait_and_an_administrator_everythi
     assert_eq!(status, 200);
     let admitted = "kueue_admitted_workloads_total{cluster_queue=\"serving\",priority_class=\"\",replica_role=\"leader\"} 1";
     assert!(metrics.lines().any(|line| line == admitted), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_preemption_is_counted_however_soon_the_victim_is_seen_to_stop() {
+    let ground = Ground::new("recorded", 4).await;
+    let preemption = json!({"spec": {"preemption": {"withinClusterQueue": "LowerPriority"}}});
+    ground.patch("ClusterQueue", "recorded", preemption).await;
+    ground.apply(&workload_priority_class("recorded-high", 100)).await;
+    let victims = ["a", "b", "c", "d"];
+    for victim in victims {
+        ground.create(job(victim, 1, 1, None)).await;
+    }
+    for round in 1..=2 {
+        for victim in victims {
+            ground.admitted(victim).await;
+        }
+        let name = format!("high-{round}");
+        let mut high = job(&name, 1, 4, None);
+        high["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = json!("recorded-high");
+        ground.create(high).await;
+        ground.admitted(&name).await;
+        ground.delete("Job", &name).await;
+    }
+    let replicas = ground.site.replicas.lock().await;
+    let leader = replicas.elected().await.unwrap();
+    let address = replicas.address(&leader).unwrap();
+    drop(replicas);
+    let (_, metrics) = get(address, "/metrics", "").await;
+    let count = |of: &str| {
+        let line = metrics.lines().find(|line| line.contains("\"recorded\"") && line.starts_with(of));
+        line.and_then(|line| line.rsplit(' ').next()).map(ToOwned::to_owned)
+    };
+    assert_eq!(count("kueue_evicted_workloads_total").as_deref(), Some("8"));
+    assert_eq!(count("kueue_preempted_workloads_total").as_deref(), Some("8"));
 }

@@ -6,6 +6,7 @@
 
 mod answers;
 mod looking_on;
+mod preempting;
 mod provisioning;
 mod record;
 mod steps;
@@ -28,17 +29,22 @@ use whalezen_core::{
     state::Snapshot,
     workload::Timestamp,
 };
+use whalezen_crds::kueue::constants::reason::evicted;
 use whalezen_dialects::{
     kueue::{
         configuration::{Configuration, Exposed},
         jobs::JobKey,
+        milestones::What,
         objects::Objects,
     },
     policies::Policies,
 };
 
 pub use self::looking_on::Observer;
-use self::record::Record;
+use self::{
+    preempting::{Preempting, Preemption},
+    record::Record,
+};
 use crate::{
     applier::{Applier, Done, Task},
     intake::{job_key, take_in},
@@ -99,6 +105,7 @@ pub struct Engine {
     /// The groups of metrics that there are.
     exposed: Exposed,
     record: Record,
+    preempting: Preempting,
     /// What a replica that only looks on knows beside all this.
     observer: Option<Observer>,
 }
@@ -149,6 +156,7 @@ impl Engine {
             metrics,
             exposed,
             record: Record(beside.log),
+            preempting: Preempting::default(),
             observer: beside.observer,
         }
     }
@@ -243,6 +251,13 @@ impl Engine {
             let cohorts: Vec<&str> = cohorts.map(|cohort| gauges::cohort_name(forest, cohort)).collect();
             self.metrics.happened(&milestone, exposed, &cohorts);
             self.record.happened(&milestone, &self.objects.state);
+            if let What::Evicted { reason, .. } = &milestone.what
+                && reason == evicted::PREEMPTED
+                && let Some(Preemption { evict, decision }) = self.preempting.take(&milestone.workload)
+            {
+                self.metrics.preempted(&evict);
+                self.record.write(now(), || Some(decision));
+            }
         }
     }
 
@@ -380,8 +395,10 @@ impl Engine {
                 continue;
             }
             if let Task::Evict(key) = &task
+                && let Some(evict) = self.objects.state.eviction(key)
                 && let Some((write, notes)) = self.objects.eviction(key, now)
             {
+                self.preempting.sent(evict, &self.objects.state, &self.policy);
                 self.applier.push(task, Order::Write(Box::new(write)), notes);
             }
         }
@@ -429,6 +446,7 @@ impl Engine {
                 }
             }
             // The next leader decides by itself who has to stop.
+            self.preempting.clear();
             let planned = self.objects.state.evictions().map(|evict| evict.workload.clone());
             for workload in planned.collect::<Vec<_>>() {
                 self.objects.state.spare(&workload);

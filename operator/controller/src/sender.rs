@@ -126,6 +126,8 @@ impl Order {
 pub enum Answer {
     /// A Workload.
     Workload(Box<Workload>),
+    /// A Workload that was just made.
+    Made(Box<Workload>),
     /// A job.
     Job(AnyJob),
     /// A request to the cluster autoscaler.
@@ -169,7 +171,7 @@ impl Sender {
                 let namespace = workload.metadata.namespace.clone().unwrap_or_default();
                 let api: Api<Workload> = Api::namespaced(self.client.clone(), &namespace);
                 let answer = api.create(&PostParams::default(), &workload).await;
-                Ok(Answer::Workload(Box::new(self.count("POST", "workloads", answer)?)))
+                Ok(Answer::Made(Box::new(self.count("POST", "workloads", answer)?)))
             }
             Order::Ungate { job, mark, room } => {
                 let namespace = job.namespace.unwrap_or_default();

@@ -28,7 +28,7 @@ use crate::{
     consumption::Rank,
     name::{LocalQueueKey, WorkloadKey},
     queue::Strategy,
-    verdict::{Reason, Refusal, Until},
+    verdict::{Refusal, Told, Until},
     workload::{PodSet, Timestamp},
 };
 
@@ -110,8 +110,8 @@ struct Class {
     members: BTreeSet<Order>,
     /// Which member was looked at, and why and until when the class sleeps, if it does.
     parked: Option<(Order, Refusal)>,
-    /// The reason that the members were last told, and the first of them at that time.
-    announced: Option<(Order, Reason)>,
+    /// What the members were last told, and the first of them at that time.
+    announced: Option<(Order, Told)>,
 }
 
 /// A class that was tried and sleeps.
@@ -323,11 +323,11 @@ impl Pending {
         if let (Some(head), Some(lane)) = (class.members.first(), self.lanes.get_mut(class_key.lane())) {
             lane.first.remove(head);
         }
-        let reason = refusal.verdict.reason;
+        let told = refusal.verdict.told();
         class.parked = Some((first.clone(), refusal));
-        let before = class.announced.replace((first.clone(), reason));
+        let before = class.announced.replace((first.clone(), told));
         match (class_key, before) {
-            (_, Some((who, why))) if why == reason && (who == *first || !class_key.is_whole()) => Vec::new(),
+            (_, Some((who, what))) if what == told && (who == *first || !class_key.is_whole()) => Vec::new(),
             (ClassKey::Shape(..), _) => class.members.iter().map(|order| order.key.clone()).collect(),
             (ClassKey::Whole(_), before) => {
                 let former = before.map(|(who, _)| who).filter(|who| class.members.contains(who));

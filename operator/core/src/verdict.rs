@@ -102,9 +102,9 @@ pub struct Verdict {
     pub message: String,
 }
 
-/// What a waiting workload was told, as far as it decides whether it has to be told anew: the reason, and the words
-/// of a reason that only a person can remove. Those name what is missing or wrong, and must not outlive it; the
-/// words of the others have numbers in them that change all the time.
+/// What a waiting workload was told, as far as it decides whether it has to be told anew: the reason and its words.
+/// They name what is missing or wrong, and must not outlive it. Where a person has to act, each of them counts; in the
+/// others the numbers do not, which change all the time; nor does it count behind whom it stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Told {
     reason: Reason,
@@ -196,6 +196,15 @@ impl Until {
     }
 }
 
+/// The words that do not begin with a digit, whatever stands before it.
+fn without_numbers(message: &str) -> impl Iterator<Item = &str> {
+    let is_number = |word: &str| {
+        let first = word.chars().find(|letter| letter.is_alphanumeric());
+        first.is_some_and(|first| first.is_ascii_digit())
+    };
+    message.split_whitespace().filter(move |word| !is_number(word))
+}
+
 impl Verdict {
     /// A verdict.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
@@ -205,8 +214,13 @@ impl Verdict {
     /// This, once it was told.
     pub fn told(&self) -> Told {
         let mut words = DefaultHasher::new();
-        if matches!(self.reason, Reason::Misconfigured | Reason::Suspended | Reason::AdmissionGated) {
-            self.message.hash(&mut words);
+        match self.reason {
+            // Whoever it is that stands before.
+            Reason::PendingEvaluation => {}
+            Reason::Misconfigured | Reason::Suspended | Reason::AdmissionGated => {
+                self.message.hash(&mut words);
+            }
+            _ => without_numbers(&self.message).for_each(|word| word.hash(&mut words)),
         }
         Told { reason: self.reason, words: words.finish() }
     }

@@ -1,9 +1,11 @@
 //! What became of the tasks: what was written is known and on record, what was not is tried again or given up.
 
+use kube::ResourceExt as _;
 use serde_json::Value;
 use tokio::time::Instant;
 use whalezen_core::{name::WorkloadKey, workload::Timestamp};
-use whalezen_dialects::write::Note;
+use whalezen_crds::kueue::v1beta2::Workload;
+use whalezen_dialects::{kueue::jobs, write::Note};
 
 use super::Engine;
 use crate::{
@@ -40,12 +42,7 @@ impl Engine {
     }
 
     fn succeeded(&mut self, task: &Task, sent: Option<&Value>, answer: &Answer) {
-        self.record.carried_out(task, &self.objects.state, &self.policy);
-        if let Task::Evict(key) = task
-            && let Some(evict) = self.objects.state.eviction(key)
-        {
-            self.metrics.preempted(evict);
-        }
+        self.record.carried_out(task, &self.objects.state);
         match (task, sent) {
             (Task::PolicyStatus(name), Some(body)) => self.policies.written(name, body),
             (Task::QueueStatus(name), Some(body)) => self.objects.queue_status_written(name, body),
@@ -54,6 +51,10 @@ impl Engine {
             // What the API server answered with is seen now, ahead of the watch.
             _ => match answer {
                 Answer::Workload(workload) => self.objects.confirm_workload(workload),
+                Answer::Made(workload) => {
+                    self.objects.confirm_workload(workload);
+                    self.tell_made(task, workload);
+                }
                 Answer::Job(job) => self.objects.confirm_job(job),
                 // What is wrong with it, if anything is, the watch tells as well.
                 Answer::ProvisioningRequest(request) => {
@@ -61,6 +62,17 @@ impl Engine {
                 }
                 Answer::Other => {}
             },
+        }
+    }
+
+    /// Says on a job what its Workload is called.
+    fn tell_made(&mut self, task: &Task, workload: &Workload) {
+        if let Task::Job(key) = task
+            && let Some(job) = self.objects.job(key)
+        {
+            let name = format!("{}/{}", workload.namespace().unwrap_or_default(), workload.name_any());
+            let message = format!("Created Workload: {name}");
+            self.notes.send(jobs::note(job, false, "CreatedWorkload", message));
         }
     }
 
@@ -76,6 +88,7 @@ impl Engine {
         match (&task, refusal) {
             (Task::Admit(key) | Task::Look(key) | Task::Evict(key) | Task::Report(key), Refusal::Gone) => {
                 self.retries.settled(&task);
+                self.preempting.take(key);
                 return self.objects.gone(key, uid.unwrap_or_default());
             }
             (Task::Admit(key), Refusal::Failed(problem)) => {

@@ -7,7 +7,7 @@ use whalezen_core::{
     workload::Timestamp,
 };
 use whalezen_crds::kueue::constants::reason::evicted;
-use whalezen_decisions::line::{Decision, InForce, Refused, amounts, calendar, given};
+use whalezen_decisions::line::{Decision, Refused, amounts, given};
 use whalezen_dialects::kueue::milestones::{Milestone, What};
 
 use super::now;
@@ -74,11 +74,9 @@ impl Record {
     }
 
     /// A task was carried out. To be called before the state is told.
-    pub(super) fn carried_out(&mut self, task: &Task, state: &State, policy: &Policy) {
-        match task {
-            Task::Admit(key) => self.write(now(), || admitted(state, key)),
-            Task::Evict(key) => self.write(now(), || preempted(state, policy, key)),
-            _ => {}
+    pub(super) fn carried_out(&mut self, task: &Task, state: &State) {
+        if let Task::Admit(key) = task {
+            self.write(now(), || admitted(state, key));
         }
     }
 
@@ -134,21 +132,5 @@ fn admitted(state: &State, key: &WorkloadKey) -> Option<Decision> {
         workload: key.clone(),
         cluster_queue: admission.cluster_queue.clone(),
         pod_sets: given(admission),
-    })
-}
-
-fn preempted(state: &State, policy: &Policy, key: &WorkloadKey) -> Option<Decision> {
-    let evict = state.eviction(key)?;
-    let preemption = state.queue(&evict.preemptor_queue).map(|queue| queue.preemption).unwrap_or_default();
-    let lost = state.workload(key).zip(state.admission(key)).map(|(workload, given)| workload.usage(given));
-    Some(Decision::Preempted {
-        workload: Some(key.clone()),
-        cluster_queue: Some(evict.cluster_queue.clone()),
-        lost: amounts(&lost.unwrap_or_default()),
-        preemptor: Some(evict.preemptor.clone()),
-        preemptor_cluster_queue: Some(evict.preemptor_queue.clone()),
-        ground: evict.ground,
-        policy: InForce::new(&preemption, policy),
-        planned_at: calendar(evict.at),
     })
 }

@@ -158,7 +158,7 @@ impl Offer<'_> {
             return Ok(asks);
         }
         let profile = self.search.policy.topology;
-        let mut told_why = !draft.contested.is_empty();
+        let mut told_why = false;
         if draft.contested.is_empty() {
             match overlay.place(&asks, profile) {
                 Ok(placements) => {

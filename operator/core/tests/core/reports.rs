@@ -86,8 +86,10 @@ fn a_verdict_stands_until_what_speaks_against_it_is_in_force() {
 
 #[test]
 fn what_the_object_shows_already_is_not_reported() {
+    let mut before = world(|cq| cq).with(wants("it", 90, 0));
+    before.run();
     let mut it: whalezen_core::workload::Workload = wants("it", 9, 0).into();
-    it.reported = Some(Verdict::new(Reason::ExceedsMaxQuota, "whatever the numbers were").told());
+    it.reported = before.verdict("ns/it").map(|shown| shown.told());
     let mut world = world(|cq| cq).with(it);
     assert_eq!(reports(&mut world), [""; 0]);
     // Somebody else overwrites it.

@@ -310,3 +310,17 @@ fn what_stops_for_others_still_takes_its_hosts() {
     world.requeue("ns/a");
     assert_eq!(world.run(), ["ns/a"], "it waits for longer");
 }
+
+#[test]
+fn who_lacks_quota_and_would_find_no_place_with_it_is_told_both() {
+    let mut world = world(queue("q").group([CPU]).flavor("f", [(CPU, 10)]));
+    world.tell(gang("ns/a", 8));
+    world.tell(gang("ns/big", 9).since(1));
+    world.run();
+    assert_eq!(world.reports(), ["ns/big: TopologyPlacementFailed"]);
+    assert_eq!(
+        world.verdict("ns/big").unwrap().message,
+        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f, 7 more needed; \
+         couldn't assign flavors to pod set main: topology \"t\" allows to fit only 8 out of 9 pod(s)"
+    );
+}
