@@ -43,10 +43,11 @@ pub fn flavor(object: &kueue::ResourceFlavor) -> Flavor {
 /// A ClusterQueue.
 pub fn cluster_queue(object: &kueue::ClusterQueue) -> ClusterQueue {
     let spec = &object.spec;
-    let (groups, mut invalid) = match resource_groups(&spec.resource_groups) {
-        Ok(groups) => (groups, None),
-        Err(problem) => (Vec::new(), Some(problem)),
-    };
+    let (groups, mut invalid) =
+        match resource_groups(&spec.resource_groups).and_then(no_more_is_lent_than_there_is) {
+            Ok(groups) => (groups, None),
+            Err(problem) => (Vec::new(), Some(problem)),
+        };
     let namespaces = match spec.namespace_selector.as_ref().map(selector) {
         None => Selector::Nothing,
         Some(Ok(selector)) => selector,
@@ -260,6 +261,21 @@ fn resource_groups(groups: &[kueue::ResourceGroup]) -> Result<Vec<ResourceGroup>
         }
     }
     groups.iter().map(resource_group).collect()
+}
+
+/// As Kueue's webhook asks of ClusterQueues, and not of Cohorts.
+fn no_more_is_lent_than_there_is(groups: Vec<ResourceGroup>) -> Result<Vec<ResourceGroup>, String> {
+    for flavor in groups.iter().flat_map(|group| &group.flavors) {
+        for (resource, quota) in &flavor.quotas {
+            if quota.lending_limit.is_some_and(|lent| lent > quota.nominal) {
+                return Err(format!(
+                    "flavor {}, {resource}: lendingLimit: must be less than or equal to the nominalQuota",
+                    flavor.flavor
+                ));
+            }
+        }
+    }
+    Ok(groups)
 }
 
 fn resource_group(group: &kueue::ResourceGroup) -> Result<ResourceGroup, String> {

@@ -54,6 +54,23 @@ fn a_quota_that_cannot_be_counted_names_its_place() {
 }
 
 #[test]
+fn a_queue_does_not_lend_more_than_it_has_and_a_cohort_may_say_so() {
+    let groups = |lent: &str| {
+        let quota = json!({ "name": "cpu", "nominalQuota": "3", "lendingLimit": lent });
+        json!([{ "coveredResources": ["cpu"], "flavors": [{ "name": "f", "resources": [quota] }] }])
+    };
+    let of_queue = |lent| {
+        let queue = cluster_queue("cq", 8).put("/spec/resourceGroups", groups(lent));
+        quota::cluster_queue(&queue.read()).invalid
+    };
+    let problem = "flavor f, cpu: lendingLimit: must be less than or equal to the nominalQuota";
+    assert_eq!(of_queue("3"), None);
+    assert_eq!(of_queue("3001m").as_deref(), Some(problem));
+    let of_cohort = cohort("all").put("/spec/resourceGroups", groups("5"));
+    assert_eq!(quota::cohort(&of_cohort.read()).invalid, None);
+}
+
+#[test]
 fn groups_that_contradict_each_other_or_themselves_are_refused() {
     let one = |flavor| group(&["cpu"], flavor, &[("cpu", "1")]);
     for (groups, problem) in [
