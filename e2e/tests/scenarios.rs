@@ -96,13 +96,15 @@ fn fields(path: &str, schema: &Value, object: Option<&Value>, found: &mut BTreeS
             fields(&format!("{path}.{name}"), field, set.flatten(), found);
         }
     }
-    let items = schema.get("items").map(|items| (items, object.and_then(Value::as_array)));
-    match items {
-        Some((items, Some(set))) => {
-            set.iter().for_each(|item| fields(&format!("{path}[]"), items, Some(item), found));
+    let Some(items) = schema.get("items") else { return };
+    let below = format!("{path}[]");
+    match object {
+        None => fields(&below, items, None, found),
+        Some(object) => {
+            for item in object.as_array().into_iter().flatten() {
+                fields(&below, items, Some(item), found);
+            }
         }
-        Some((items, None)) if object.is_none() => fields(&format!("{path}[]"), items, None, found),
-        _ => {}
     }
 }
 
@@ -149,14 +151,16 @@ impl Version {
 
 #[test]
 fn every_field_and_every_value_of_an_enumeration_is_set_somewhere() {
-    let objects = objects();
-    let versions = versions();
+    let (objects, versions) = (objects(), versions());
     for version in &versions {
         let mut asked = version.says(None);
-        let others = versions.iter().filter(|other| other.kind == version.kind && other.name == "v1beta2");
         if version.name != "v1beta2" {
             // The rest is the same in both.
-            others.for_each(|other| asked.retain(|field| !other.says(None).contains(field)));
+            for newer in versions.iter().filter(|newer| newer.kind == version.kind && newer.name == "v1beta2")
+            {
+                let said = newer.says(None);
+                asked.retain(|field| !said.contains(field));
+            }
         }
         let set = version.says(Some(&objects));
         let missing: Vec<&String> = asked.difference(&set).collect();
@@ -212,8 +216,16 @@ fn keys(object: &Value, found: &mut BTreeSet<String>) {
         found.extend(object["metadata"][list].as_object().into_iter().flat_map(|set| set.keys().cloned()));
     }
     match object {
-        Value::Object(fields) => fields.values().for_each(|field| keys(field, found)),
-        Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
+        Value::Object(fields) => {
+            for field in fields.values() {
+                keys(field, found);
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                keys(item, found);
+            }
+        }
         _ => {}
     }
 }
@@ -221,7 +233,9 @@ fn keys(object: &Value, found: &mut BTreeSet<String>) {
 #[test]
 fn every_label_and_annotation_that_counts_is_set_somewhere_and_documented() {
     let mut set = BTreeSet::new();
-    objects().iter().for_each(|object| keys(object, &mut set));
+    for object in objects() {
+        keys(&object, &mut set);
+    }
     let page =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/compatibility.md")).unwrap();
     for key in KEYS {

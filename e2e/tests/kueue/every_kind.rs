@@ -73,10 +73,10 @@ fn ray() -> Value {
     })
 }
 
-/// Installs a definition that lets everything through.
-async fn define(ground: &Ground, kind: &Kind) {
-    let (group, version) = kind.api_version.split_once('/').unwrap();
-    let singular = kind.name.to_lowercase();
+/// Installs a definition of a kind that lets everything through.
+pub async fn define(ground: &Ground, api_version: &str, kind: &str) {
+    let (group, version) = api_version.split_once('/').unwrap();
+    let singular = kind.to_lowercase();
     let anything = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let schema = json!({ "type": "object", "properties": { "spec": anything, "status": anything } });
     let name = format!("{singular}s.{group}");
@@ -86,7 +86,7 @@ async fn define(ground: &Ground, kind: &Kind) {
             "metadata": { "name": name },
             "spec": {
                 "group": group, "scope": "Namespaced",
-                "names": { "kind": kind.name, "plural": format!("{singular}s"), "singular": singular },
+                "names": { "kind": kind, "plural": format!("{singular}s"), "singular": singular },
                 "versions": [{
                     "name": version, "served": true, "storage": true, "subresources": { "status": {} },
                     "schema": { "openAPIV3Schema": schema },
@@ -123,7 +123,7 @@ impl Kind {
 
     async fn lives(self) {
         let ground = Ground::new(&format!("every-{}", self.name.to_lowercase()), 4).await;
-        define(&ground, &self).await;
+        define(&ground, self.api_version, self.name).await;
         let class = format!("{}-high", ground.name);
         ground.apply(&workload_priority_class(&class, 100)).await;
         let policy = json!({ "spec": { "preemption": { "withinClusterQueue": "LowerPriority" } } });
@@ -266,7 +266,7 @@ async fn an_app_wrapper_lives() {
 async fn a_ray_cluster_that_would_outgrow_its_quota_is_refused() {
     let ground = Ground::new("autoscaled", 1).await;
     let kind = Kind { name: "RayCluster", api_version: "ray.io/v1", ..of(&[], &[]) };
-    define(&ground, &kind).await;
+    define(&ground, kind.api_version, kind.name).await;
     let mut spec = ray();
     spec["enableInTreeAutoscaling"] = json!(true);
     let labels = json!({ "kueue.x-k8s.io/queue-name": QUEUE });

@@ -29,6 +29,7 @@ mod policies;
 mod preemption;
 mod provisioning;
 mod queues;
+mod scenarios;
 mod serving;
 mod shares;
 mod topology;

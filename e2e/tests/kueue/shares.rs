@@ -1,10 +1,19 @@
 //! Shares: which of two `LocalQueues` goes first, and what their status and that of those above them says.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 use crate::ground::{Ground, Site, is};
 use crate::journal::replay_all;
 use crate::objects::{GPU, cluster_queue, flavor, in_queue, job, kueue, local_queue};
+
+/// A site where quota is shared fairly, and what is consumed is remembered.
+pub async fn site() -> Arc<Site> {
+    static SITE: OnceCell<Arc<Site>> = OnceCell::const_new();
+    Arc::clone(SITE.get_or_init(|| Site::start_with(4, true, "shares.yaml")).await)
+}
 
 /// What a LocalQueue's status says that it consumed, in billionths of a GPU.
 fn consumed(queue: &Value) -> u64 {
@@ -27,7 +36,7 @@ fn waits(workload: &Value) -> bool {
 
 #[tokio::test]
 async fn of_two_local_queues_the_one_that_used_less_goes_first_and_the_shares_are_shown() {
-    let site = Site::start_with(2, true, "shares.yaml").await;
+    let site = site().await;
     let ground = Ground::bare(&site, "shares").await;
     ground.apply(&flavor("shares")).await;
     ground.apply(&kueue("Cohort", "shares", json!({"spec": {}}))).await;
