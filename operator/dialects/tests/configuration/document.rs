@@ -1,16 +1,27 @@
-//! docs/compatibility.md says of every field what becomes of it.
+//! docs/compatibility.md says of every field and of every feature what becomes of it.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use whalezen_dialects::kueue::configuration::{
     Version,
     fields::{Treatment, fields},
+    gates::GATES,
 };
+
+use super::kueue_module;
+
+fn page() -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compatibility.md");
+    fs::read_to_string(page).unwrap()
+}
 
 /// The rows of the page's table: for each section what is honoured, what is ignored and what is refused.
 fn rows() -> BTreeMap<String, [String; 3]> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compatibility.md");
-    let page = fs::read_to_string(page).unwrap();
+    let page = page();
     let (_, table) = page.split_once("| section | honoured |").unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|')).flat_map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
@@ -69,4 +80,37 @@ fn the_page_on_compatibility_lists_every_field_as_it_is_treated() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What the table of features names: the proposals by their numbers, and the feature gates.
+fn features() -> (BTreeSet<String>, Vec<String>) {
+    let page = page();
+    let (_, table) = page.split_once("| feature | KEP | gates | here |").unwrap();
+    let (mut proposals, mut gates) = (BTreeSet::new(), Vec::new());
+    for line in table.lines().skip(2).take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, _, numbers, named, here, _] = cells.as_slice() else { panic!("{line}") };
+        assert!(!here.is_empty(), "{line}");
+        proposals.extend(numbers.split(", ").filter(|number| !number.is_empty()).map(ToOwned::to_owned));
+        gates.extend(names(named));
+    }
+    (proposals, gates)
+}
+
+#[test]
+fn the_page_on_compatibility_names_every_proposal_and_every_feature_gate_of_kueue() {
+    let (proposals, mut gates) = features();
+    let folders = fs::read_dir(kueue_module::folder().join("keps")).unwrap();
+    let folders = folders.map(|folder| folder.unwrap().file_name().into_string().unwrap());
+    let numbers: BTreeSet<String> = folders.filter_map(|folder| number(&folder)).collect();
+    assert_eq!(proposals, numbers);
+    gates.sort_unstable();
+    assert_eq!(gates, GATES.iter().map(|(name, ..)| (*name).to_owned()).collect::<Vec<_>>());
+}
+
+/// The number of a proposal, by the name of its folder: `168-2-pending-workloads-visibility` is 168-2.
+fn number(folder: &str) -> Option<String> {
+    let parts = folder.split('-').take_while(|part| part.parse::<u32>().is_ok());
+    let number = parts.collect::<Vec<_>>().join("-");
+    (!number.is_empty()).then_some(number)
 }
