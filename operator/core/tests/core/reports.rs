@@ -3,7 +3,7 @@
 use whalezen_core::{
     name::LocalQueueKey,
     testing::{QueueBuilder, WorkloadBuilder, World, flavor, key, local_queue, queue, workload},
-    verdict::{Reason, Verdict},
+    verdict::Reason,
 };
 
 use crate::GPU;
