@@ -60,6 +60,20 @@ pub fn train_jobs(ground: &Ground, runtime: Value) -> Double {
     }))
 }
 
+/// The controller of `LeaderWorkerSets`: it makes a `StatefulSet` of leaders, and for each leader one of its workers. What
+/// its webhook writes on pods when they are made comes a moment later here.
+pub fn leader_worker_sets(ground: &Ground) -> Double {
+    let ground = ground.again();
+    Double(tokio::spawn(async move {
+        loop {
+            for set in all(&ground, "LeaderWorkerSet", &ListParams::default()).await {
+                reconcile_leaders(&ground, &set).await;
+            }
+            sleep(Duration::from_millis(100)).await;
+        }
+    }))
+}
+
 async fn all(ground: &Ground, kind: &str, which: &ListParams) -> Vec<Value> {
     let found = ground.api(kind).list(which).await;
     found.iter().flat_map(|list| &list.items).map(|object| serde_json::to_value(object).unwrap()).collect()
@@ -132,6 +146,79 @@ fn merge(into: &mut Value, more: &Value) {
         }
         _ => *into = more.clone(),
     }
+}
+
+const LWS: &str = "leaderworkerset.sigs.k8s.io";
+
+async fn reconcile_leaders(ground: &Ground, set: &Value) {
+    let name = text(set, "/metadata/name");
+    let templates = &set["spec"]["leaderWorkerTemplate"];
+    let leads = if templates["leaderTemplate"].is_null() { "workerTemplate" } else { "leaderTemplate" };
+    let labels = json!({ format!("{LWS}/name"): name, format!("{LWS}/worker-index"): "0" });
+    let of_set = owner("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", set);
+    let replicas = &set["spec"]["replicas"];
+    serve(ground, name, replicas, 0, (&templates[leads], &labels, &json!({})), &of_set).await;
+    let of_it = ListParams::default().labels(&format!("{LWS}/name={name}"));
+    let mut ready = 0;
+    for pod in all(ground, "Pod", &of_it).await {
+        let (pod_name, labels) = (text(&pod, "/metadata/name"), &pod["metadata"]["labels"]);
+        let ordinal = text(labels, "/apps.kubernetes.io~1pod-index");
+        if labels[format!("{LWS}/worker-index")] == "0" {
+            ready += u64::from(is(&pod, "Ready"));
+            label(ground, &pod, "group-index", ordinal).await;
+            let more = json!({ format!("{LWS}/name"): name, format!("{LWS}/group-index"): ordinal });
+            let led = json!({ format!("{LWS}/leader-name"): pod_name });
+            let size = templates["size"].as_u64().unwrap() - 1;
+            if pod["metadata"]["deletionTimestamp"].is_null() {
+                let workers = (&templates["workerTemplate"], &more, &led);
+                serve(ground, pod_name, &json!(size), 1, workers, &owner("v1", "Pod", &pod)).await;
+            }
+        } else {
+            label(ground, &pod, "worker-index", ordinal).await;
+        }
+    }
+    say(ground, "LeaderWorkerSet", set, json!({ "replicas": replicas, "readyReplicas": ready })).await;
+}
+
+fn owner(api_version: &str, kind: &str, of: &Value) -> Value {
+    json!({
+        "apiVersion": api_version, "kind": kind, "controller": true, "blockOwnerDeletion": true,
+        "name": of["metadata"]["name"], "uid": of["metadata"]["uid"],
+    })
+}
+
+/// Writes on a pod what it is not told by then.
+async fn label(ground: &Ground, pod: &Value, key: &str, value: &str) {
+    let key = format!("{LWS}/{key}");
+    if pod["metadata"]["labels"][&key].is_null() {
+        let patch = Patch::Merge(json!({ "metadata": { "labels": { key: value } } }));
+        let _ = ground.api("Pod").patch(text(pod, "/metadata/name"), &PatchParams::default(), &patch).await;
+    }
+}
+
+/// Applies a `StatefulSet` of pods of this template, with more labels and annotations.
+async fn serve(
+    ground: &Ground,
+    name: &str,
+    replicas: &Value,
+    first: u32,
+    (template, labels, annotations): (&Value, &Value, &Value),
+    owner: &Value,
+) {
+    let mut template = template.clone();
+    for (field, more) in [("labels", labels), ("annotations", annotations)] {
+        merge(&mut template["metadata"][field], more);
+    }
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet",
+        "metadata": { "name": name, "ownerReferences": [owner], "labels": labels },
+        "spec": {
+            "replicas": replicas, "selector": { "matchLabels": labels }, "template": template,
+            "podManagementPolicy": "Parallel", "ordinals": { "start": first },
+        },
+    });
+    let params = PatchParams::apply("leader-worker-set").force();
+    let _ = ground.api("StatefulSet").patch(name, &params, &Patch::Apply(&set)).await;
 }
 
 async fn reconcile_set(ground: &Ground, set: &Value) {

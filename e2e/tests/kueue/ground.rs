@@ -184,6 +184,8 @@ impl Ground {
     pub fn api(&self, kind: &str) -> Api<DynamicObject> {
         let (group, version) = match kind {
             "Job" | "CronJob" => ("batch", "v1"),
+            "Deployment" | "StatefulSet" => ("apps", "v1"),
+            "LeaderWorkerSet" => ("leaderworkerset.x-k8s.io", "v1"),
             "Pod" | "PodTemplate" | "Namespace" | "LimitRange" => ("", "v1"),
             "RuntimeClass" => ("node.k8s.io", "v1"),
             "Event" => ("events.k8s.io", "v1"),

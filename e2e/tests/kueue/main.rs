@@ -30,6 +30,7 @@ mod preemption;
 mod provisioning;
 mod queues;
 mod scenarios;
+mod servers;
 mod serving;
 mod shares;
 mod topology;

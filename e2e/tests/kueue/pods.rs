@@ -32,7 +32,8 @@ async fn a_pod_is_gated_runs_when_it_has_quota_stops_for_another_and_frees_it_wh
     ground.patch("ClusterQueue", &ground.name, policy).await;
 
     let made = ground.create(pod("low", 2, None)).await;
-    assert_eq!(made["spec"]["schedulingGates"], json!([{ "name": "kueue.x-k8s.io/admission" }]));
+    let gates = json!([{ "name": "kueue.x-k8s.io/admission" }, { "name": "kueue.x-k8s.io/topology" }]);
+    assert_eq!(made["spec"]["schedulingGates"], gates);
     assert_eq!(made["metadata"]["labels"]["kueue.x-k8s.io/managed"], "true");
     assert_eq!(made["metadata"]["finalizers"], json!(["kueue.x-k8s.io/managed"]));
     let name = ground.workload_of_kind("Pod", "low").await;

@@ -47,6 +47,8 @@ pub enum Order {
     CreateWorkload {
         /// The Job.
         job: Target,
+        /// Which of its groups, if those are queued by themselves.
+        number: Option<u32>,
         /// Its priority.
         priority: Priority,
         /// The Workload whose place it takes, if the Job has one and grows.
@@ -72,6 +74,8 @@ pub enum Order {
     UpdateWorkload {
         /// The Job.
         job: Target,
+        /// Which of its groups, if those are queued by themselves.
+        number: Option<u32>,
         /// The Workload.
         workload: WorkloadKey,
         /// The Workload's `resourceVersion` that this was decided on.
@@ -158,8 +162,8 @@ impl Sender {
                 let answer = self.count("GET", "workloads", api.get(&workload.name).await)?;
                 Ok(Answer::Workload(Box::new(answer)))
             }
-            Order::CreateWorkload { job, priority, after } => {
-                let job = self.whole(&job).await?;
+            Order::CreateWorkload { job, number, priority, after } => {
+                let job = self.whole(&job, number).await?;
                 let workload = match after {
                     None => build::workload(&job, priority),
                     Some(before) => {
@@ -196,8 +200,8 @@ impl Sender {
                 let answers: Vec<_> = writes.collect().await;
                 answers.into_iter().find(Result::is_err).unwrap_or(Ok(Answer::Other))
             }
-            Order::UpdateWorkload { job, workload, version, priority } => {
-                let job = self.whole(&job).await?;
+            Order::UpdateWorkload { job, number, workload, version, priority } => {
+                let job = self.whole(&job, number).await?;
                 self.write(build::update(&job, &workload, version, priority)).await
             }
             Order::IfGone { job, uid, write } => match self.job(&job).await {
@@ -332,7 +336,7 @@ impl Sender {
     }
 
     /// A job, with what its Workload is made from.
-    async fn whole(&self, target: &Target) -> Result<Whole> {
+    async fn whole(&self, target: &Target, number: Option<u32>) -> Result<Whole> {
         let job = self.job(target).await?;
         if let AnyJob::Pod(pod) = &job
             && let Some(group) = group::belongs(pod)
@@ -348,7 +352,7 @@ impl Sender {
                 let made = made.target(target.namespace.as_deref().unwrap_or_default(), &target.name);
                 job.whole_by(&self.job(&made).await?)
             }
-            None => job.whole(),
+            None => job.whole_of(number),
         };
         // It could be read a moment ago: whoever changed it since is seen soon.
         whole.map_err(|problem| Error::Service(problem.into()))

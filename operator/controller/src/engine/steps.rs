@@ -75,11 +75,13 @@ impl Engine {
             (Step::Write(write, note), _) => (Order::Write(write), note),
             (Step::Create(priority), Task::Job(key)) => {
                 let Some(job) = self.objects.job(key) else { return };
-                (Order::CreateWorkload { job: job.target.clone(), priority, after: None }, None)
+                let (number, job) = (job.number, job.target.clone());
+                (Order::CreateWorkload { job, number, priority, after: None }, None)
             }
             (Step::Grow(priority, after), Task::Job(key)) => {
                 let Some(job) = self.objects.job(key) else { return };
-                (Order::CreateWorkload { job: job.target.clone(), priority, after: Some(after) }, None)
+                let (number, job) = (job.number, job.target.clone());
+                (Order::CreateWorkload { job, number, priority, after: Some(after) }, None)
             }
             (Step::Ungate { mark, room }, Task::Job(key)) => {
                 let Some(job) = self.objects.job(key) else { return };
@@ -96,8 +98,9 @@ impl Engine {
                 else {
                     return;
                 };
-                let (job, workload, version) = (job.target.clone(), workload.key.clone(), workload.version);
-                (Order::UpdateWorkload { job, workload, version, priority }, None)
+                let (workload, version) = (workload.key.clone(), workload.version);
+                let (number, job) = (job.number, job.target.clone());
+                (Order::UpdateWorkload { job, number, workload, version, priority }, None)
             }
             (Step::IfGone { job, uid, write }, _) => (Order::IfGone { job, uid, write }, None),
             (Step::Restore, Task::Job(key)) => {

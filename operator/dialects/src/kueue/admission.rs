@@ -168,6 +168,21 @@ pub fn release(
     own.write(key)
 }
 
+/// Takes the quota back of a workload that is not to be tried again for now, which it is told.
+pub fn hold(key: &WorkloadKey, view: &WorkloadView, message: &str, granular: bool, now: Timestamp) -> Write {
+    let mut own = Owned::seen(view, now);
+    without_quota(&mut own, &Verdict::new(Reason::OnHold, message), granular);
+    own.write(key)
+}
+
+/// Lets a workload queue again that was on hold.
+pub fn end_hold(key: &WorkloadKey, view: &WorkloadView, granular: bool, now: Timestamp) -> Write {
+    let mut own = Owned::seen(view, now);
+    let message = "Workload no longer on hold; waiting for quota reservation";
+    without_quota(&mut own, &Verdict::new(Reason::PendingEvaluation, message), granular);
+    own.write(key)
+}
+
 /// Says whether and when an evicted workload queues again.
 fn requeue(own: &mut Owned<'_>, reason: &str, message: &str, now: Timestamp) {
     let waits = own.requeue.requeue_at.as_ref().is_some_and(|at| conditions::timestamp(at) > now);

@@ -11,6 +11,7 @@ mod kept;
 mod measured;
 mod next;
 mod provisioning;
+mod serving;
 mod shared;
 mod unbound;
 
@@ -35,7 +36,9 @@ use whalezen_core::{
 };
 use whalezen_crds::kueue::v1beta2 as kueue;
 
-use self::{families::Families, groups::Groups, kept::Kept, shared::Shared, unbound::Unbound};
+use self::{
+    families::Families, groups::Groups, kept::Kept, serving::Serving, shared::Shared, unbound::Unbound,
+};
 use super::{
     jobs::{JobKey, JobView, Priorities},
     milestones::Milestone,
@@ -58,6 +61,7 @@ pub struct Objects {
     job_by_uid: BTreeMap<String, JobKey>,
     families: Families,
     groups: Groups,
+    serving: Serving,
     workload_by_job: BTreeMap<String, BTreeSet<WorkloadKey>>,
     priorities: Priorities,
     settings: Settings,

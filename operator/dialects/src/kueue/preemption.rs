@@ -2,7 +2,7 @@
 
 use whalezen_core::{plan::Evict, preempt::Ground, workload::Workload};
 
-use super::{workload::WorkloadView, workload_target};
+use super::{jobs::serving, workload::WorkloadView, workload_target};
 use crate::write::Note;
 
 /// What stands for a uid that nobody knows.
@@ -20,7 +20,7 @@ pub fn message(evict: &Evict, preemptor: Option<(&Workload, &WorkloadView)>) -> 
         "Preempted to accommodate a workload (UID: {}, JobUID: {}) due to {due_to}; preemptor path: {}; preemptee \
          path: {}",
         preemptor.map_or(UNKNOWN, |(workload, _)| &workload.uid),
-        preemptor.and_then(|(_, view)| view.job.as_deref()).unwrap_or(UNKNOWN),
+        preemptor.and_then(|(_, view)| view.job.as_deref()).map_or(UNKNOWN, serving::object_uid),
         evict.preemptor_path,
         evict.path,
     )

@@ -75,10 +75,20 @@ impl Default for Frameworks {
     }
 }
 
+impl FromIterator<&'static JobKind> for Frameworks {
+    /// These kinds; where pods serve for one of them, pods are managed too.
+    fn from_iter<T: IntoIterator<Item = &'static JobKind>>(kinds: T) -> Self {
+        let with_pods = |kind: &'static JobKind| [Some(kind), kind.serves.map(|_| &kinds::POD)];
+        Self(kinds.into_iter().flat_map(with_pods).flatten().collect())
+    }
+}
+
 impl Frameworks {
-    /// The kinds that have to be seen for that: these, and those that their controllers make of them.
+    /// The kinds that have to be seen for that: these, unless each of their pods is queued by itself, and those that their
+    /// controllers make of them.
     pub fn seen(&self) -> BTreeSet<&'static JobKind> {
-        self.0.iter().flat_map(|kind| [Some(*kind), kind.makes()]).flatten().collect()
+        let own = |kind: &'static JobKind| Some(kind).filter(|kind| kind.is_seen());
+        self.0.iter().flat_map(|kind| [own(kind), kind.makes()]).flatten().collect()
     }
 }
 

@@ -9,7 +9,7 @@ use whalezen_core::{
 };
 use whalezen_crds::visibility::PendingWorkload;
 
-use super::{objects::Objects, workload::WorkloadView};
+use super::{jobs::serving, objects::Objects, workload::WorkloadView};
 
 /// The queue that is asked about.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,7 +96,7 @@ fn owner(view: &WorkloadView) -> Option<OwnerReference> {
         api_version: kind.api_version(),
         kind: kind.kind.to_owned(),
         name: view.owner.clone()?,
-        uid: view.job.clone()?,
+        uid: serving::object_uid(view.job.as_deref()?).to_owned(),
         ..OwnerReference::default()
     })
 }

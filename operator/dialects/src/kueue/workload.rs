@@ -27,6 +27,7 @@ use super::{
     jobs::{
         group,
         kinds::{self, JobKind},
+        serving,
     },
     pods::{Pods, pods},
     resources::{Counted, Rules},
@@ -107,15 +108,21 @@ impl WorkloadView {
     pub fn new(object: &kueue::Workload) -> Self {
         let owner = controller(object.owner_references());
         let kind = owner.and_then(kinds::of_owner);
+        let serves = serving::of_workload(&object.metadata).filter(|_| owner.is_none());
+        let (owner, kind) = match &serves {
+            Some((owner, _)) => (Some(*owner), kinds::of_owner(owner)),
+            None => (owner, kind),
+        };
         let group = group::of_workload(&object.metadata).filter(|_| owner.is_none());
         let status = object.status.clone().unwrap_or_default();
         Self {
             uid: object.uid().unwrap_or_default(),
             version: version(object.resource_version().as_deref()),
             generation: object.metadata.generation,
-            job: match owner {
-                Some(owner) => kind.is_some().then(|| owner.uid.clone()),
-                None => group.clone().or_else(|| object.labels().get(label::JOB_UID).cloned()),
+            job: match (owner, serves) {
+                (_, Some((_, job))) => Some(job),
+                (Some(owner), None) => kind.is_some().then(|| owner.uid.clone()),
+                (None, None) => group.clone().or_else(|| object.labels().get(label::JOB_UID).cloned()),
             },
             owners: match &group {
                 Some(_) => object.owner_references().iter().map(|owner| owner.uid.clone()).collect(),

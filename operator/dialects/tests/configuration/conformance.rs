@@ -101,7 +101,19 @@ fn the_file_that_kueue_is_installed_with_is_accepted() {
     let frameworks: Vec<_> = read.settings.frameworks.0.iter().map(|kind| kind.kind).collect();
     assert_eq!(
         frameworks,
-        ["Job", "JobSet", "MPIJob", "Pod", "RayCluster", "RayJob", "TrainJob", "AppWrapper"]
+        [
+            "Job",
+            "Deployment",
+            "JobSet",
+            "MPIJob",
+            "LeaderWorkerSet",
+            "Pod",
+            "RayCluster",
+            "RayJob",
+            "StatefulSet",
+            "TrainJob",
+            "AppWrapper"
+        ]
     );
     let settings = Settings { frameworks: Frameworks::default(), ..read.settings.clone() };
     assert_eq!(Configuration { warnings: vec![], settings, ..read.clone() }, without);
@@ -111,7 +123,7 @@ fn the_file_that_kueue_is_installed_with_is_accepted() {
         "webhook.port",
         "leaderElection.resourceName",
         "controller.groupKindConcurrency",
-        "frameworks deployment",
+        "frameworks ray.io/rayservice",
     ] {
         assert!(warned.contains(path), "{path} is not in {warned}");
     }

@@ -39,6 +39,8 @@ mod samples;
 #[cfg(test)]
 mod seen;
 #[cfg(test)]
+mod serving;
+#[cfg(test)]
 mod shares;
 #[cfg(test)]
 mod slices;

@@ -31,13 +31,7 @@ const KUBE_SYSTEM: &str = "kube-system";
 /// Every how many milliseconds usage is looked at where nothing else is said.
 const SAMPLING_BY_DEFAULT: i64 = 300_000;
 /// The kinds that Kueue 0.19 can manage and that are not managed here.
-pub(super) const OTHER_FRAMEWORKS: &[&str] = &[
-    "deployment",
-    "leaderworkerset.x-k8s.io/leaderworkerset",
-    "ray.io/rayservice",
-    "sparkoperator.k8s.io/sparkapplication",
-    "statefulset",
-];
+pub(super) const OTHER_FRAMEWORKS: &[&str] = &["ray.io/rayservice", "sparkoperator.k8s.io/sparkapplication"];
 
 /// What a file means, as far as it has a meaning; the rest is in `problems`.
 pub(super) fn of(
@@ -364,6 +358,6 @@ impl Check<'_> {
                 self.problem(path, format!("{name} is listed twice"));
             }
         }
-        managed
+        managed.0.into_iter().collect()
     }
 }

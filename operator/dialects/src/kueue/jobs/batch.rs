@@ -19,7 +19,7 @@ use super::{
     kinds::JOB,
     slices,
     view::injected,
-    whole::{At, Set, Whole},
+    whole::{At, Set, Standing, Whole},
     writes::{MANAGED_LABELS, put},
 };
 
@@ -76,6 +76,7 @@ pub fn whole(job: &Job) -> Whole {
         min_count: min_pods_count(job),
         ranks: JOB.ranks,
         group_count: None,
+        bare: false,
         at: TEMPLATE,
     };
     Whole {
@@ -83,7 +84,7 @@ pub fn whole(job: &Job) -> Whole {
         metadata: job.metadata.clone(),
         sets: vec![set],
         elastic: is_elastic(job),
-        owners: vec![],
+        standing: Standing::Job,
     }
 }
 

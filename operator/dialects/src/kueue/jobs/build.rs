@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::{
+    api::core::v1::PodTemplateSpec,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
 use kube::ResourceExt;
 use serde_json::{Map, json};
 use sha1::{Digest, Sha1};
@@ -18,7 +21,7 @@ use super::{
     batch::clean,
     kinds::JobKind,
     slices::replacement_for,
-    whole::{Set, Whole},
+    whole::{Set, Standing, Whole},
 };
 use crate::write::{Verb, Write};
 
@@ -29,16 +32,14 @@ const DIGEST_LENGTH: usize = 5;
 
 /// The Workload of a job that has none.
 pub fn workload(job: &Whole, (class, priority): Priority) -> Workload {
-    let Whole { kind, metadata, sets, elastic, owners } = job;
+    let Whole { kind, metadata, sets, elastic, standing } = job;
     let uid = metadata.uid.clone().unwrap_or_default();
     let owner = metadata.name.clone().unwrap_or_default();
-    let grouped = !owners.is_empty();
-    let name = if grouped {
-        owner.clone()
-    } else if *elastic {
-        slice_name(kind, metadata)
-    } else {
-        name(kind.kind, kind.group, &owner, &uid)
+    let name = match standing {
+        Standing::Pods(_) => owner.clone(),
+        Standing::Job if *elastic => slice_name(kind, metadata),
+        Standing::Job => name(kind.kind, kind.group, &owner, &uid),
+        Standing::Serving(number) => name_of_group(kind, &owner, *number, &uid),
     };
     // What its requests to the cluster autoscaler are to say.
     let asks = metadata
@@ -51,8 +52,16 @@ pub fn workload(job: &Whole, (class, priority): Priority) -> Workload {
     if let Some(gates) = metadata.annotations.as_ref().and_then(gates) {
         annotations.insert(annotation::ADMISSION_GATED_BY.to_owned(), gates.to_owned());
     }
-    if grouped {
+    if *standing != Standing::Job {
         annotations.insert(annotation::IS_GROUP_WORKLOAD.to_owned(), "true".to_owned());
+    }
+    if let Standing::Serving(number) = standing {
+        let gvk = format!("{}/{}, Kind={}", kind.group, kind.version, kind.kind);
+        annotations.insert(annotation::JOB_OWNER_GVK.to_owned(), gvk);
+        annotations.insert(annotation::JOB_OWNER_NAME.to_owned(), owner.clone());
+        annotations.extend(
+            number.map(|number| (annotation::COMPONENT_WORKLOAD_INDEX.to_owned(), number.to_string())),
+        );
     }
     if *elastic {
         annotations.insert(annotation::ELASTIC_JOB.to_owned(), "true".to_owned());
@@ -63,19 +72,22 @@ pub fn workload(job: &Whole, (class, priority): Priority) -> Workload {
             annotations: (!annotations.is_empty()).then_some(annotations),
             name: Some(name),
             namespace: metadata.namespace.clone(),
-            labels: (!grouped).then(|| [(label::JOB_UID.to_owned(), uid.clone())].into()),
+            labels: (!matches!(standing, Standing::Pods(_)))
+                .then(|| [(label::JOB_UID.to_owned(), uid.clone())].into()),
             finalizers: Some(vec![RESOURCE_IN_USE_FINALIZER.to_owned()]),
-            owner_references: Some(if grouped {
-                owners.clone()
-            } else {
-                vec![OwnerReference {
-                    api_version: kind.api_version(),
-                    kind: kind.kind.to_owned(),
-                    name: owner,
-                    uid,
-                    controller: Some(true),
-                    block_owner_deletion: Some(true),
-                }]
+            owner_references: Some(match standing {
+                Standing::Pods(owners) => owners.clone(),
+                Standing::Job | Standing::Serving(_) => {
+                    let controls = (*standing == Standing::Job).then_some(true);
+                    vec![OwnerReference {
+                        api_version: kind.api_version(),
+                        kind: kind.kind.to_owned(),
+                        name: owner,
+                        uid,
+                        controller: controls,
+                        block_owner_deletion: controls,
+                    }]
+                }
             }),
             ..ObjectMeta::default()
         },
@@ -94,7 +106,11 @@ pub fn workload(job: &Whole, (class, priority): Priority) -> Workload {
 fn pod_set(of: &Set) -> PodSet {
     PodSet {
         name: of.name.clone(),
-        template: clean(&of.template),
+        template: if of.bare {
+            PodTemplateSpec { metadata: None, ..of.template.clone() }
+        } else {
+            clean(&of.template)
+        },
         count: of.count,
         min_count: of.min_count,
         topology_request: topology_request(of),
@@ -164,6 +180,12 @@ pub fn update(job: &Whole, key: &WorkloadKey, version: u64, priority: Priority) 
 /// Kueue would give, so that either can go on with the other's.
 pub fn name(kind: &str, group: &str, owner: &str, uid: &str) -> String {
     digested(kind, owner, &format!("{kind}\n{group}\n{owner}\n{uid}"))
+}
+
+/// The name of the Workload of an object that serves, or of one of its groups.
+pub fn name_of_group(kind: &JobKind, object: &str, number: Option<u32>, uid: &str) -> String {
+    let owner = number.map_or_else(|| object.to_owned(), |number| format!("{object}-{number}"));
+    name(kind.kind, kind.group, &owner, uid)
 }
 
 /// The name of a Workload of an elastic job, which has one for each of its generations that grew.

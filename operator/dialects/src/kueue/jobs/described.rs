@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube::{ResourceExt, core::DynamicObject};
 use serde::Deserialize;
 use serde_json::Value;
+use whalezen_crds::kueue::constants::DEFAULT_POD_SET;
 
 use super::{
     super::pods::pods,
@@ -13,6 +14,7 @@ use super::{
     kinds::{
         Active, Beside, Ended, JobKind, List, Message, Place, Ranks, Ready, Shown, Status, Wrapped, count,
     },
+    serving,
     view::injected,
     whole::{At, Set},
 };
@@ -75,6 +77,7 @@ pub fn sets(kind: &JobKind, job_name: &str, job: &Value) -> Result<Vec<Set>, Str
             min_count: None,
             ranks: Ranks::NONE,
             group_count: None,
+            bare: kind.serves.is_some_and(|serves| serves.bare),
             at,
         })
     };
@@ -99,6 +102,18 @@ pub fn sets(kind: &JobKind, job_name: &str, job: &Value) -> Result<Vec<Set>, Str
                     let set = set(name, pods.count, At::Template(pods.template.into()), template)?;
                     sets.push(Set { ranks, group_count, ..set });
                 }
+            }
+            Place::Led { leader, workers, size } => {
+                let there = job.pointer(leader).filter(|template| !template.is_null());
+                if let Some(there) = there {
+                    sets.push(set(serving::LEADER, 1, At::Template(leader.into()), there)?);
+                }
+                let led = count(job, size).saturating_sub(there.is_some().into());
+                let name = if there.is_some() { serving::WORKER } else { DEFAULT_POD_SET };
+                let template =
+                    job.pointer(workers).ok_or_else(|| format!("pod set {name} has no template"))?;
+                let set = set(name, led, At::Template(workers.into()), template)?;
+                sets.push(Set { ranks: kind.ranks, ..set });
             }
             Place::Own { name, template, when, otherwise } => {
                 let there = job.pointer(template).filter(|template| !template.is_null());

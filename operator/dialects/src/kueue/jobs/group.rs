@@ -16,10 +16,11 @@ use whalezen_crds::kueue::constants::{annotation, condition as types, label};
 use super::{
     super::{admission, conditions, pods::Pods},
     Ending, JobView, Of, Step,
-    kinds::{POD, Ranks},
+    kinds::POD,
     note,
     pod::{self, Member},
-    whole::{Set, Whole},
+    serving,
+    whole::{Set, Standing, Whole},
     writes::seen_as,
 };
 use crate::write::{Verb, Write};
@@ -53,6 +54,10 @@ pub struct Group {
 
 /// The group that a pod belongs to, if it is one of several.
 pub fn belongs(pod: &Pod) -> Option<Belongs> {
+    // What Kueue wrote on a pod that serves is not the pod's own word.
+    if serving::parent(pod).is_some() {
+        return None;
+    }
     let said = |key| pod.annotations().get(key).map(String::as_str);
     let named = said(annotation::POD_GROUP_NAME).filter(|name| !name.is_empty());
     let group = named.or_else(|| pod.labels().get(label::POD_GROUP_NAME).map(String::as_str))?;
@@ -204,24 +209,19 @@ pub fn whole(pods: &[Pod]) -> Result<Whole, String> {
     }
     let set = |of: &Pods| {
         let is_it = |pod: &&Pod| belongs(pod).is_some_and(|own| own.role == *of.name);
-        let template = pods.iter().find(is_it).map(pod::template).unwrap_or_default();
-        Set {
-            name: of.name.to_string(),
-            template,
-            count: of.count.try_into().unwrap_or(i32::MAX),
-            min_count: None,
-            ranks: Ranks::NONE,
-            group_count: None,
-            at: pod::ITSELF,
-        }
+        let set = pods.iter().find(is_it).map(pod::set);
+        let set = set.ok_or_else(|| format!("no pod has role {}", of.name))?;
+        Ok(Set { name: of.name.to_string(), count: of.count.try_into().unwrap_or(i32::MAX), ..set })
     };
     let first = pods.first().map(|pod| pod.metadata.clone()).unwrap_or_default();
     Ok(Whole {
         kind: &POD,
         metadata: ObjectMeta { name: Some(named.name), ..first },
-        sets: group.pods?.iter().map(set).collect(),
+        sets: group.pods?.iter().map(set).collect::<Result<_, String>>()?,
         elastic: false,
-        owners: pods.iter().map(|pod| owner(&pod.name_any(), &pod.uid().unwrap_or_default())).collect(),
+        standing: Standing::Pods(
+            pods.iter().map(|pod| owner(&pod.name_any(), &pod.uid().unwrap_or_default())).collect(),
+        ),
     })
 }
 

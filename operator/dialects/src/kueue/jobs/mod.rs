@@ -10,8 +10,10 @@ pub mod build;
 mod described;
 pub mod group;
 pub mod kinds;
+mod matching;
 mod placement;
 pub mod pod;
+pub mod serving;
 pub mod slices;
 mod view;
 mod whole;
@@ -32,16 +34,18 @@ use whalezen_crds::kueue::{
     v1beta2::{PriorityClassKind, PriorityClassRef},
 };
 
-use self::placement::Unplaceable;
+use self::{
+    matching::{matches, resized},
+    placement::Unplaceable,
+};
 pub use self::{
     pod::Member,
     view::{Completions, Ending, JobKey, JobView, Priorities, Priority, Slot},
-    whole::{AnyJob, Whole},
+    whole::{AnyJob, Standing, Whole},
 };
 use super::{
     admission,
     life::{self, Fate},
-    pods::Pods,
     settings::Settings,
     workload::WorkloadView,
     workload_target,
@@ -188,6 +192,9 @@ pub fn next(job: &JobView, of: Option<Of<'_>>, around: Surroundings<'_>) -> Step
         // What cannot be read decides nothing: whoever runs goes on running.
         return Step::Rest;
     }
+    if let Some(step) = serving::hold(job, of, around) {
+        return step;
+    }
     if of.workload.admission().is_some() && !matches(job, of) {
         return delete_workload(job, of);
     }
@@ -203,8 +210,8 @@ pub fn next(job: &JobView, of: Option<Of<'_>>, around: Surroundings<'_>) -> Step
         return step;
     }
     if let Some(given) = of.admitted() {
-        let waits = job.members.iter().any(Member::waits);
-        let starts = waits || (job.suspended && job.members.is_empty());
+        let waits = pod::next_to_start(job, given).is_some();
+        let starts = waits || (job.suspended && !job.kind.is_gated());
         return if starts { start(job, of, given, around) } else { run(job, of, given, around) };
     }
     if let Some(step) = bring_to_rest(job, Cause::NotAdmitted, "Not admitted by cluster queue", around.now) {
@@ -224,7 +231,7 @@ fn release(of: Of<'_>, around: Surroundings<'_>) -> Step {
 
 /// A job whose Workload is being deleted: it stops first, unless it is over.
 fn deleted(job: &JobView, of: Of<'_>, now: Timestamp) -> Step {
-    if !job.members.is_empty() {
+    if job.kind.is_gated() {
         return pod::end(job, "The Workload is deleted", now).unwrap_or_else(|| let_go(of));
     }
     if job.deleting || job.ending.is_some() {
@@ -248,7 +255,7 @@ pub fn fate(job: &JobView, of: Of<'_>, around: Surroundings<'_>) -> Fate {
 
 /// A job that has no Workload: it rests, and then gets one.
 fn without_workload(job: &JobView, around: Surroundings<'_>) -> Step {
-    if job.queue.is_none() || job.ending.is_some() || job.deleting {
+    if job.queue.is_none() || job.ending.is_some() || job.deleting || serving::is_scaled_to_zero(job) {
         return Step::Rest;
     }
     if !job.suspended {
@@ -274,51 +281,6 @@ fn bring_to_rest(job: &JobView, cause: Cause, why: &str, now: Timestamp) -> Opti
         return Some(Step::Rest);
     }
     job.injected.is_some().then_some(Step::Restore)
-}
-
-/// Whether the Workload is still about these pods. What admission itself changes in the template is not compared
-/// while it is there.
-fn matches(job: &JobView, of: Of<'_>) -> bool {
-    let (Ok(pods), Ok(sets)) = (&job.pods, &of.view.pods) else {
-        return job.pods.is_err() && of.view.pods.is_err();
-    };
-    if job.group.is_some() {
-        return group::matches(job, sets);
-    }
-    let demands_count = job.suspended && job.injected.is_none();
-    let size = |pods: &Pods, set: &Pods| {
-        let given = given_size(pods, of);
-        // Until it is started, and again after it was stopped, a job that makes do with fewer pods asks for all.
-        Some(pods.count) == given
-            || (pods.count == set.count && (given.is_none() || !runs_by(job, of)))
-            // An elastic job may have any number, and its Workloads follow.
-            || (job.elastic.is_some() && of.workload.admission().is_some())
-    };
-    let same = |(pods, set): (&Pods, &Pods)| {
-        size(pods, set)
-            && pods.min_count == set.min_count
-            && pods.template.asks_as(&set.template)
-            && (!demands_count || pods.template.demand == set.template.demand)
-    };
-    pods.len() == sets.len() && pods.iter().zip(sets.iter()).all(same)
-}
-
-/// With how many pods a job is to run that may run with fewer than it asks for.
-fn given_size(pods: &Pods, of: Of<'_>) -> Option<u32> {
-    pods.min_count?;
-    let given = of.workload.admission()?.pod_sets.iter().find(|set| set.name == pods.name)?;
-    Some(given.count)
-}
-
-/// Whether a job runs, and was started by this Workload.
-fn runs_by(job: &JobView, of: Of<'_>) -> bool {
-    !job.suspended && job.injected.as_deref() == Some(of.view.mark(of.key))
-}
-
-/// The number of pods that a job has to be given because it has another.
-fn resized(job: &JobView, of: Of<'_>) -> Option<u32> {
-    let pods = job.pods.as_ref().ok()?.first()?;
-    given_size(pods, of).filter(|given| *given != pods.count)
 }
 
 /// Says how many of the pods have done their work, if the Workload does not say it yet: their quota is free.
@@ -358,9 +320,12 @@ fn start(job: &JobView, of: Of<'_>, given: &Admission, around: Surroundings<'_>)
             return Step::Write(Box::new(finish), Some(message));
         }
     };
-    if !job.members.is_empty() {
+    if job.kind.is_gated() {
         let message = format!("Admitted by clusterQueue {}", given.cluster_queue);
-        return pod::start(job, &placements, &slices::marks(job, of)).map_or(Step::Rest, |write| {
+        let marks = slices::marks(job, of);
+        let next = pod::next_to_start(job, given);
+        let write = next.and_then(|member| pod::start(job, member, &placements, &marks));
+        return write.map_or(Step::Rest, |write| {
             Step::Write(Box::new(write), Some(note(job, false, "Started", message)))
         });
     }
@@ -392,7 +357,7 @@ fn run(job: &JobView, of: Of<'_>, given: &Admission, around: Surroundings<'_>) -
         let placements = placement::placements(job, &of.view.checks, given, around);
         placements.is_ok_and(|placements| !placement::are_in(&placements, job))
     };
-    let idle = !job.members.is_empty() && job.active == 0;
+    let idle = job.kind.is_gated() && job.active == 0;
     if !idle && !started_here && misplaced() {
         return suspend(job, Cause::NotAdmitted, "Not on the nodes of its flavors".to_owned(), around.now);
     }
@@ -480,7 +445,7 @@ pub fn let_go(of: Of<'_>) -> Step {
 
 /// Suspends a job, and says why.
 pub fn suspend(job: &JobView, cause: Cause, message: String, now: Timestamp) -> Step {
-    if !job.members.is_empty() {
+    if job.kind.is_gated() {
         return pod::stop(job, cause, message, now);
     }
     Step::Write(Box::new(writes::suspend(job, true)), Some(note(job, false, cause.event(), message)))
@@ -496,5 +461,6 @@ fn merge(target: Target, body: serde_json::Value) -> Write {
 
 /// A word to people about a job.
 pub fn note(job: &JobView, warning: bool, reason: &'static str, message: String) -> Note {
-    Note { about: job.target.clone(), uid: job.uid.clone(), warning, reason: reason.into(), message }
+    let uid = serving::object_uid(&job.uid).to_owned();
+    Note { about: job.target.clone(), uid, warning, reason: reason.into(), message }
 }

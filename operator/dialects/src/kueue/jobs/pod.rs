@@ -9,7 +9,7 @@ use k8s_openapi::{
 };
 use kube::ResourceExt;
 use serde_json::json;
-use whalezen_core::workload::Timestamp;
+use whalezen_core::workload::{Admission, Timestamp};
 use whalezen_crds::kueue::constants::{
     DEFAULT_POD_SET, MANAGED_FINALIZER, annotation, label, scheduling_gate,
 };
@@ -18,11 +18,12 @@ use super::{
     super::{conditions, pods::pods, workload::version},
     Cause, Ending, JobView, Slot, Step,
     group::{self, Belongs},
-    kinds::{POD, Ranks},
+    kinds::POD,
     note,
     placement::{self, Added, Placement},
+    serving::{self, Part},
     slices::gates_of,
-    whole::{At, Set, Whole},
+    whole::{At, Set, Standing, Whole},
     writes::{put, seen_as},
 };
 use crate::write::{Note, Target, Verb, Write};
@@ -55,6 +56,8 @@ pub struct Member {
     pub told: bool,
     /// The group that it is one of.
     pub belongs: Option<Belongs>,
+    /// What it serves in.
+    pub part: Option<Part>,
     /// Whether it is on a node.
     pub bound: bool,
     /// When it was made.
@@ -78,6 +81,7 @@ impl Member {
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
         Self {
             belongs: group::belongs(pod),
+            part: serving::part(pod),
             bound: node.is_some_and(|name| !name.is_empty()),
             created: at(pod.metadata.creation_timestamp.as_ref()).unwrap_or_default(),
             last_active: ends.into_iter().flatten().min().unwrap_or(Timestamp(i64::MAX)),
@@ -122,7 +126,10 @@ impl Member {
 
     /// The name of its role; of one that is in no group that of the only pod set.
     pub fn role(&self) -> &str {
-        self.belongs.as_ref().map_or(DEFAULT_POD_SET, |belongs| &belongs.role)
+        match &self.part {
+            Some(part) => part.role,
+            None => self.belongs.as_ref().map_or(DEFAULT_POD_SET, |belongs| &belongs.role),
+        }
     }
 
     /// Of pods that are too many those are kept for which this is the least.
@@ -149,7 +156,7 @@ pub fn view(pod: &Pod) -> JobView {
     let basis = JobView::new(&POD, &pod.metadata);
     let marked = || pod.annotations().get(annotation::WORKLOAD).cloned();
     JobView {
-        queue: basis.queue.filter(|_| is_managed(&pod.metadata)),
+        queue: basis.queue.filter(|_| is_managed(&pod.metadata) && serving::parent(pod).is_none()),
         pod_priority_class: class.filter(|name| !name.is_empty()),
         // Whoever made it: it is queued by itself, or it would have no gate.
         owner: None,
@@ -172,24 +179,29 @@ pub fn view(pod: &Pod) -> JobView {
 
 /// What a pod's Workload is made from.
 pub fn whole(pod: &Pod) -> Whole {
-    Whole { kind: &POD, metadata: pod.metadata.clone(), sets: vec![set(pod)], elastic: false, owners: vec![] }
-}
-
-fn set(pod: &Pod) -> Set {
-    Set {
-        name: DEFAULT_POD_SET.to_owned(),
-        template: template(pod),
-        count: 1,
-        min_count: None,
-        ranks: Ranks::NONE,
-        group_count: None,
-        at: ITSELF,
+    Whole {
+        kind: &POD,
+        metadata: pod.metadata.clone(),
+        sets: vec![set(pod)],
+        elastic: false,
+        standing: Standing::Job,
     }
 }
 
-/// What a Workload has of a pod.
-pub fn template(pod: &Pod) -> PodTemplateSpec {
-    PodTemplateSpec { metadata: None, spec: pod.spec.clone() }
+/// The pod set of pods like this one.
+pub fn set(pod: &Pod) -> Set {
+    // Where it is to be placed is said there.
+    let asks = ObjectMeta { annotations: pod.metadata.annotations.clone(), ..ObjectMeta::default() };
+    Set {
+        name: DEFAULT_POD_SET.to_owned(),
+        template: PodTemplateSpec { metadata: Some(asks), spec: pod.spec.clone() },
+        count: 1,
+        min_count: None,
+        ranks: POD.ranks,
+        group_count: None,
+        bare: true,
+        at: ITSELF,
+    }
 }
 
 /// Whether a pod was gated on its creation.
@@ -252,15 +264,28 @@ pub fn stop(job: &JobView, cause: Cause, message: String, now: Timestamp) -> Ste
     Step::Write(Box::new(Write { target, status: true, verb: Verb::Apply { manager: MANAGER }, body }), None)
 }
 
-/// The patch that lets a pod run where its placement says: the first that is gated.
-pub fn start(job: &JobView, placements: &[Placement], marks: &[Added]) -> Option<Write> {
-    let member = job.members.iter().find(|member| member.waits())?;
+/// The first pod that waits behind its gate and for which the admission has room.
+pub fn next_to_start<'a>(job: &'a JobView, given: &Admission) -> Option<&'a Member> {
+    let has_room = |member: &&Member| {
+        let set = given.pod_sets.iter().find(|set| *set.name == *member.role());
+        let active = job.members.iter().filter(|other| other.is_active() && other.role() == member.role());
+        set.is_some_and(|set| usize::try_from(set.count).is_ok_and(|count| active.count() < count))
+    };
+    job.members.iter().filter(|member| member.waits()).find(has_room)
+}
+
+/// The patch that lets a pod run where its placement says.
+pub fn start(job: &JobView, member: &Member, placements: &[Placement], marks: &[Added]) -> Option<Write> {
     let sets = job.pods.as_deref().unwrap_or_default();
     let set = sets.iter().position(|pods| *pods.name == *member.role())?;
     let (placement, mark) = (placements.get(set)?, marks.get(set)?);
-    let others = member.gates.iter().filter(|gate| *gate != scheduling_gate::ADMISSION);
+    // A pod that is there cannot be given another gate: it was born with that for a host, and loses it if none is chosen.
+    let is_placed = mark.gates.contains(&scheduling_gate::TOPOLOGY);
+    let stays = |gate: &&String| {
+        *gate != scheduling_gate::ADMISSION && (is_placed || *gate != scheduling_gate::TOPOLOGY)
+    };
+    let others = member.gates.iter().filter(stays);
     let others = put("/spec/schedulingGates", placement::gates(others.map(String::as_str)));
-    // A pod that is there cannot be given another gate.
     let mut mark = Added { gates: vec![], ..mark.clone() };
     mark.annotations.extend(group::role_mark(member));
     let operations = placement.operations("", &member.slot, &mark).into_iter().chain([others]);

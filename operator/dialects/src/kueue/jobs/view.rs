@@ -106,6 +106,8 @@ pub struct JobView {
     pub members: Vec<Member>,
     /// What there is to say of them all, if it is a group of pods.
     pub group: Option<Group>,
+    /// Which of the groups of its object it is, if those are queued by themselves.
+    pub number: Option<u32>,
     /// What is kept of it besides, if it may grow and shrink while it runs.
     pub elastic: Option<slices::Elastic>,
 }
@@ -205,6 +207,7 @@ impl JobView {
             completions: Completions::AsAsked,
             members: vec![],
             group: None,
+            number: None,
             elastic: None,
         }
     }

@@ -15,7 +15,7 @@ use whalezen_crds::kueue::v1beta2::Workload;
 
 use super::{
     JobKey, JobView, batch, described,
-    kinds::{JobKind, Ranks},
+    kinds::{By, JobKind, Ranks, Serves},
     pod, writes,
 };
 use crate::write::Write;
@@ -42,8 +42,19 @@ pub struct Whole {
     pub sets: Vec<Set>,
     /// Whether it may grow and shrink while it runs.
     pub elastic: bool,
-    /// The pods that own its Workload together, if it is a group of them.
-    pub owners: Vec<OwnerReference>,
+    /// Whose its Workload is.
+    pub standing: Standing,
+}
+
+/// Whose a Workload is.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Standing {
+    /// A job's.
+    Job,
+    /// That of a group of pods, which own it together.
+    Pods(Vec<OwnerReference>),
+    /// That of an object that serves, or of the group of this number.
+    Serving(Option<u32>),
 }
 
 /// Pods of one template.
@@ -61,6 +72,8 @@ pub struct Set {
     pub ranks: Ranks,
     /// In how many groups they are, if they are in groups.
     pub group_count: Option<i32>,
+    /// Whether a Workload has of the template the pods' spec alone.
+    pub bare: bool,
     /// Where it is written what an admission adds.
     pub at: At,
 }
@@ -110,6 +123,16 @@ impl AnyJob {
         }
     }
 
+    /// How many groups it is to have, if those are queued by themselves.
+    pub fn groups(&self) -> Option<u32> {
+        let Self::Described(JobKind { serves: Some(Serves { by: By::Group(groups), .. }), .. }, object) =
+            self
+        else {
+            return None;
+        };
+        Some((groups.wanted)(&object.data))
+    }
+
     /// What its Workload is made from, or why none can be.
     pub fn whole(&self) -> Result<Whole, String> {
         match self {
@@ -120,9 +143,18 @@ impl AnyJob {
                 metadata: job.metadata.clone(),
                 sets: described::sets(kind, &job.name_any(), &job.data)?,
                 elastic: false,
-                owners: vec![],
+                standing: if kind.serves.is_some() { Standing::Serving(None) } else { Standing::Job },
             }),
         }
+    }
+
+    /// The same of one of its groups, if those are queued by themselves.
+    pub fn whole_of(&self, number: Option<u32>) -> Result<Whole, String> {
+        let whole = self.whole()?;
+        Ok(match whole.standing {
+            Standing::Serving(_) => Whole { standing: Standing::Serving(number), ..whole },
+            Standing::Job | Standing::Pods(_) => whole,
+        })
     }
 
     /// The same of a job by that of another kind that its controller makes of it.

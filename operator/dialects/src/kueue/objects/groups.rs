@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    super::jobs::{JobKey, JobView, group},
+    super::jobs::{JobKey, JobView, group, serving},
     Objects,
 };
 
@@ -22,6 +22,10 @@ impl Groups {
     pub(super) fn of(pod: &JobView) -> Option<JobKey> {
         let member = pod.members.first()?;
         let namespace = member.target.namespace.as_deref().unwrap_or_default().into();
+        if let Some(part) = &member.part {
+            let object = JobKey { kind: part.kind.kind, namespace, name: part.object.as_str().into() };
+            return Some(serving::key(&object, part.group));
+        }
         let name = member.belongs.as_ref()?.group.as_str().into();
         Some(JobKey { kind: KIND, namespace, name })
     }
@@ -29,6 +33,16 @@ impl Groups {
     /// Whether this is a pod of a group.
     pub(super) fn has(&self, pod: &JobKey) -> bool {
         self.group_of.contains_key(pod)
+    }
+
+    /// The pods of a group.
+    pub(super) fn of_group(&self, group: &JobKey) -> Vec<&JobView> {
+        self.members.get(group).into_iter().flat_map(BTreeMap::values).collect()
+    }
+
+    /// The jobs of an object that serves which have pods.
+    pub(super) fn serving<'a>(&'a self, object: &'a JobKey) -> impl Iterator<Item = &'a JobKey> {
+        serving::jobs_of(&self.members, object)
     }
 
     /// A pod of a group.
@@ -64,11 +78,12 @@ impl Objects {
     }
 
     fn regroup(&mut self, key: &JobKey) {
-        let pods: Vec<&JobView> =
-            self.groups.members.get(key).into_iter().flat_map(BTreeMap::values).collect();
-        let Some(view) = group::view(&pods) else { return self.delete_job(key) };
-        self.job_by_uid.insert(view.uid.clone(), key.clone());
-        self.jobs.insert(key.clone(), view);
-        self.family_due(key);
+        if key.kind != KIND {
+            return self.gather(key);
+        }
+        match group::view(&self.groups.of_group(key)) {
+            Some(view) => self.put_job(key, view),
+            None => self.forget_job(key),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Events of jobs.
 
 use super::{
-    super::jobs::{AnyJob, JobKey},
+    super::jobs::{AnyJob, JobKey, JobView},
     Objects,
     groups::Groups,
 };
@@ -15,6 +15,9 @@ impl Objects {
         if let Some(group) = Groups::of(&view) {
             return self.apply_member(key, &group, view);
         }
+        if view.kind.serves.is_some() {
+            return self.apply_server(key, object, view);
+        }
         if let Some(known) = self.jobs.get(&key) {
             if view.version <= known.version {
                 return;
@@ -25,9 +28,14 @@ impl Objects {
             }
         }
         self.families.join(&view, &key);
+        self.put_job(&key, view);
+    }
+
+    /// A job is like this now.
+    pub(super) fn put_job(&mut self, key: &JobKey, view: JobView) {
         self.job_by_uid.insert(view.uid.clone(), key.clone());
         self.jobs.insert(key.clone(), view);
-        self.family_due(&key);
+        self.family_due(key);
     }
 
     /// The API server accepted a write to a job and answered with it as it is now. If it is not known any more,
@@ -46,6 +54,14 @@ impl Objects {
         if self.groups.has(key) {
             return self.delete_member(key);
         }
+        if self.serves(key) {
+            return self.delete_server(key);
+        }
+        self.forget_job(key);
+    }
+
+    /// There is no such job any more.
+    pub(super) fn forget_job(&mut self, key: &JobKey) {
         let Some(view) = self.jobs.remove(key) else { return };
         let orphans: Vec<_> = self.workloads_of(key, &view.uid).cloned().collect();
         self.below_due(&view.uid);

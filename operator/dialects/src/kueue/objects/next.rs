@@ -15,7 +15,7 @@ use super::{
     super::{
         admission::{self, Terms},
         conditions,
-        jobs::{self, JobKey, JobView, Of, Step, Surroundings, build, kinds::JOB, slices},
+        jobs::{self, JobKey, JobView, Of, Step, Surroundings, build, kinds::JOB, serving, slices},
         life::{self, Fate},
         preemption, queues, reasons,
         workload::WorkloadView,
@@ -102,6 +102,10 @@ impl Objects {
         let job = self.jobs.get(key).filter(|_| self.workload_of(key).is_none())?;
         let name = match &job.group {
             Some(group) => group.name.clone(),
+            None if job.kind.serves.is_some() => {
+                let uid = serving::object_uid(&job.uid);
+                build::name_of_group(job.kind, &job.target.name, job.number, uid)
+            }
             None => build::name(job.kind.kind, job.kind.group, &key.name, &job.uid),
         };
         let other = WorkloadKey::new(Arc::clone(&key.namespace), name);
@@ -141,7 +145,8 @@ impl Objects {
         match self.step_of(key, job, now) {
             Step::Rest => {
                 let of = self.workload_of(key).and_then(|key| self.of(key));
-                of.and_then(|of| self.bind(job, of)).unwrap_or(Step::Rest)
+                let more = |of| self.bind(job, of).or_else(|| serving::tell_of_more(job, of));
+                of.and_then(more).unwrap_or(Step::Rest)
             }
             step => step,
         }
@@ -171,6 +176,10 @@ impl Objects {
     /// Workloads are left to whoever made them.
     pub fn next_orphan_step(&self, key: &WorkloadKey, now: Timestamp) -> Step {
         let Some(of) = self.of(key) else { return Step::Rest };
+        let known = of.view.job.as_ref().is_some_and(|uid| self.job_of(key, uid).is_some());
+        if let Some(step) = self.surplus(of).filter(|_| !known) {
+            return step;
+        }
         let job = match &of.view.job {
             Some(uid) if self.job_of(key, uid).is_some() => return Step::Rest,
             Some(uid) if of.view.is_kept() && self.is_managed(of.view) => uid,
@@ -193,7 +202,8 @@ impl Objects {
         match (step, &of.view.owner) {
             (Step::Write(write, None), Some(name)) if !of.view.is(types::FINISHED) => {
                 let kind = of.view.kind.unwrap_or(&JOB);
-                Step::IfGone { job: kind.target(&key.namespace, name), uid: job.clone(), write }
+                let uid = serving::object_uid(job).to_owned();
+                Step::IfGone { job: kind.target(&key.namespace, name), uid, write }
             }
             (step, _) => step,
         }

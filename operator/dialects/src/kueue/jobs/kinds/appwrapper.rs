@@ -21,6 +21,7 @@ pub static APP_WRAPPER: JobKind = JobKind {
     wraps: Some(info),
     priority_class: None,
     unless: Shown::Never,
+    serves: None,
     status: Some(Status {
         active: Active::While(Shown::Condition("QuotaReserved")),
         rests: Shown::Field(PHASE, &["Suspended"]),

@@ -22,5 +22,6 @@ pub static JOB: JobKind = JobKind {
     wraps: None,
     priority_class: None,
     unless: Shown::Never,
+    serves: None,
     status: None,
 };

@@ -23,6 +23,7 @@ pub static JOB_SET: JobKind = JobKind {
     wraps: None,
     priority_class: None,
     unless: Shown::Never,
+    serves: None,
     status: Some(Status {
         active: Active::Sum(List { at: STATUS, fields: &["/active"] }),
         rests: Shown::Condition("Suspended"),

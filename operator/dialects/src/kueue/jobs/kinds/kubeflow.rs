@@ -24,6 +24,7 @@ macro_rules! training_job {
             wraps: None,
             priority_class: Some("/spec/runPolicy/schedulingPolicy/priorityClass"),
             unless: Shown::Never,
+            serves: None,
             status: Some(Status {
                 active: Active::Sum(List { at: "/status/replicaStatuses", fields: &["/active"] }),
                 rests: Shown::Condition("Suspended"),

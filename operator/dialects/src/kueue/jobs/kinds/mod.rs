@@ -3,10 +3,12 @@
 //! One file holds what one project's kinds are like, and nothing else knows them by name. Paths are JSON pointers. The
 //! facts are those by which Kueue 0.19 reads these kinds.
 
+mod apps;
 mod appwrapper;
 mod job;
 mod jobset;
 mod kubeflow;
+mod lws;
 mod mpi;
 mod pod;
 mod ray;
@@ -14,7 +16,7 @@ mod trainjob;
 
 use std::cmp::Ordering;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use serde_json::Value;
 
 pub use self::{job::JOB, pod::POD};
@@ -48,6 +50,8 @@ pub struct JobKind {
     pub priority_class: Option<&'static str>,
     /// What a job shows that is not queued at all.
     pub unless: Shown,
+    /// How its pods are queued, if it is there to serve: it is never over, and waits behind a gate of its pods.
+    pub serves: Option<Serves>,
     /// How it shows how it is; that of a kind without this is read by code of its own.
     pub status: Option<Status>,
 }
@@ -69,6 +73,35 @@ impl Ranks {
     const fn by(index: &'static str) -> Self {
         Self { index: Some(index), group: None }
     }
+}
+
+/// How the pods of a kind are queued that serves.
+#[derive(Clone, Copy, Debug)]
+pub struct Serves {
+    /// What of it is queued by itself.
+    pub by: By,
+    /// Whether its Workload has of a template the pods' spec alone.
+    pub bare: bool,
+}
+
+/// What of an object that serves is queued by itself.
+#[derive(Clone, Copy, Debug)]
+pub enum By {
+    /// Each pod.
+    Pod,
+    /// The whole.
+    Object,
+    /// Each of its groups of pods.
+    Group(Groups),
+}
+
+/// Groups of pods of one object, by number.
+#[derive(Clone, Copy, Debug)]
+pub struct Groups {
+    /// How many there are to be.
+    pub wanted: fn(object: &Value) -> u32,
+    /// The name of its object, the number of its group, and whether it leads that, of a pod that says so.
+    pub place: fn(pod: &Pod) -> Option<(&str, u32, bool)>,
 }
 
 /// The label by which the pods of a Job say which they are.
@@ -115,6 +148,15 @@ pub enum Place {
         template: &'static str,
         /// How many pods, from an item.
         count: Count,
+    },
+    /// A leader, if it has a template of its own, and its workers; otherwise one pod set of all of them.
+    Led {
+        /// The leader's template.
+        leader: &'static str,
+        /// The workers'.
+        workers: &'static str,
+        /// How many pods they are, the leader among them.
+        size: Count,
     },
     /// One pod that the kind's controller makes by this template, or by one of its own if there is none.
     Own {
@@ -241,7 +283,7 @@ pub enum Message {
 }
 
 /// All kinds.
-pub const ALL: [&JobKind; 13] = [
+pub const ALL: [&JobKind; 16] = [
     &JOB,
     &POD,
     &jobset::JOB_SET,
@@ -255,6 +297,9 @@ pub const ALL: [&JobKind; 13] = [
     &ray::RAY_JOB,
     &ray::RAY_CLUSTER,
     &appwrapper::APP_WRAPPER,
+    &apps::DEPLOYMENT,
+    &apps::STATEFUL_SET,
+    &lws::LEADER_WORKER_SET,
 ];
 
 /// The kind of this name.
@@ -295,7 +340,7 @@ impl Place {
                 let items = job.pointer(list).and_then(Value::as_array).map_or(0, Vec::len);
                 (0..items).filter_map(|index| found(format!("{list}/{index}"), template, count)).collect()
             }
-            Self::Own { .. } | Self::Wrapped { .. } | Self::Made { .. } => vec![],
+            Self::Led { .. } | Self::Own { .. } | Self::Wrapped { .. } | Self::Made { .. } => vec![],
         }
     }
 }
@@ -330,6 +375,16 @@ impl JobKind {
             _ => None,
         });
         made.and_then(find)
+    }
+
+    /// Whether its objects have to be seen. Where each of their pods is queued by itself, these say all there is to know.
+    pub fn is_seen(&self) -> bool {
+        !self.serves.is_some_and(|serves| matches!(serves.by, By::Pod))
+    }
+
+    /// Whether its jobs wait behind a gate of their pods.
+    pub fn is_gated(&self) -> bool {
+        self.suspend.is_empty()
     }
 
     /// The `apiVersion` of its jobs.

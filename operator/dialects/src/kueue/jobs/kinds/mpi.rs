@@ -29,6 +29,7 @@ pub static MPI_JOB: JobKind = JobKind {
     wraps: None,
     priority_class: Some("/spec/runPolicy/schedulingPolicy/priorityClass"),
     unless: Shown::Never,
+    serves: None,
     status: Some(Status {
         active: Active::Sum(List { at: "/status/replicaStatuses", fields: &["/active"] }),
         rests: Shown::Condition("Suspended"),

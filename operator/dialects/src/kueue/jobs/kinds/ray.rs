@@ -37,6 +37,7 @@ pub static RAY_JOB: JobKind = JobKind {
     wraps: None,
     priority_class: None,
     unless: Shown::There("/spec/clusterSelector"),
+    serves: None,
     status: Some(Status {
         active: Active::While(Shown::Not(&Shown::Field(DEPLOYMENT, &["", "Suspended"]))),
         rests: Shown::Field(DEPLOYMENT, &["Suspended"]),
@@ -75,6 +76,7 @@ pub static RAY_CLUSTER: JobKind = JobKind {
     wraps: None,
     priority_class: None,
     unless: Shown::Never,
+    serves: None,
     status: Some(Status {
         active: Active::While(Shown::Not(&Shown::Field("/status/state", &["", "suspended"]))),
         rests: Shown::Field("/status/state", &["suspended"]),

@@ -19,6 +19,7 @@ pub static TRAIN_JOB: JobKind = JobKind {
     wraps: Some(replicated_job),
     priority_class: None,
     unless: Shown::Never,
+    serves: None,
     status: Some(Status {
         active: Active::Sum(List { at: "/status/jobsStatus", fields: &["/active"] }),
         rests: Shown::Condition("Suspended"),
