@@ -34,6 +34,7 @@ mod servers;
 mod serving;
 mod shares;
 mod topology;
+mod topology_pods;
 mod totals;
 mod versions;
 mod visibility;

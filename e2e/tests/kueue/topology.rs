@@ -11,11 +11,11 @@ use crate::ground::{Ground, QUEUE, Site, condition, is, text};
 use crate::objects::{GPU, cluster_queue, flavor, job, kueue, local_queue, workload_priority_class};
 
 const HOST: &str = "kubernetes.io/hostname";
-const REQUIRED: &str = "kueue.x-k8s.io/podset-required-topology";
+pub const REQUIRED: &str = "kueue.x-k8s.io/podset-required-topology";
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 /// Queues of this name, whose pods are placed in racks and on hosts.
-async fn placed(name: &str) -> Ground {
+pub async fn placed(name: &str) -> Ground {
     let ground = Ground::bare(&Site::start(8, true).await, name).await;
     let levels = json!([{ "nodeLabel": RACK_LABEL }, { "nodeLabel": HOST }]);
     ground.apply(&kueue("Topology", name, json!({ "spec": { "levels": levels } }))).await;
