@@ -1,13 +1,13 @@
 //! What is there to serve: Deployments, StatefulSets and LeaderWorkerSets. The first two have their real controllers.
 
-use kube::api::ListParams;
+use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::{
     doubles,
     ground::{Ground, QUEUE, condition, is, text},
     kinds::define,
-    objects::{A100, GPU, PRODUCT, workload_priority_class},
+    objects::{A100, GPU, PRODUCT, local_queue, workload_priority_class},
 };
 
 const PARENT: &str = "kueue.x-k8s.io/pod-suspending-parent";
@@ -196,4 +196,40 @@ async fn the_groups_of_a_leader_worker_set_are_queued_one_by_one_each_with_its_l
     ground.patch("LeaderWorkerSet", "llm", json!({ "spec": { "replicas": 0 } })).await;
     ground.counts("leader-worker", 0, 0, 0).await;
     ground.delete("LeaderWorkerSet", "llm").await;
+}
+
+#[tokio::test]
+async fn in_a_namespace_with_a_default_queue_pods_and_what_serves_are_queued_without_a_name() {
+    let ground = Ground::new("default-servers", 3).await;
+    ground.apply(&local_queue("default-servers", "default", "default-servers")).await;
+    let unnamed = |mut object: Value| {
+        object["metadata"]["labels"] = Value::Null;
+        object
+    };
+    let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "alone" }, "spec": template("")["spec"] });
+    ground
+        .until("the default queue's effect", async || {
+            let params = PostParams { dry_run: true, ..PostParams::default() };
+            let probe = serde_json::from_value(pod.clone()).unwrap();
+            let made = ground.api("Pod").create(&params, &probe).await.unwrap();
+            made.metadata.labels.is_some_and(|labels| labels.contains_key("kueue.x-k8s.io/queue-name"))
+        })
+        .await;
+    let made = ground.create(pod).await;
+    assert!(is_gated(&made) && !made["metadata"]["finalizers"].is_null(), "{made:#}");
+    for (kind, name, parent) in [("Deployment", "web", "deployment"), ("StatefulSet", "db", "statefulset")] {
+        let made = ground.create(unnamed(server(kind, name, 1))).await;
+        assert_eq!(made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"], "default");
+        assert_eq!(made["spec"]["template"]["metadata"]["annotations"][PARENT], parent);
+    }
+    ground.counts("default-servers", 0, 3, 3).await;
+    ground.workload_of_kind("StatefulSet", "db").await;
+    let mut replaced = unnamed(server("Deployment", "web", 1));
+    replaced["metadata"]["resourceVersion"] =
+        ground.get("Deployment", "web").await.unwrap()["metadata"]["resourceVersion"].clone();
+    let params = PostParams::default();
+    let replaced = serde_json::from_value(replaced).unwrap();
+    let replaced = ground.api("Deployment").replace("web", &params, &replaced).await.unwrap();
+    assert_eq!(replaced.metadata.labels.unwrap()["kueue.x-k8s.io/queue-name"], "default");
+    assert_eq!(replaced.data["spec"]["template"]["metadata"]["annotations"][PARENT], "deployment");
 }

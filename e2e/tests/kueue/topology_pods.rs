@@ -66,7 +66,10 @@ async fn pods_alone_in_groups_and_of_a_stateful_set_run_on_the_hosts_that_were_c
     ground.create(ranked("a", "0")).await;
     let workload = ground.sees("Workload", "team", "is admitted", |w| is(w, "Admitted")).await;
     let request = &workload["spec"]["podSets"][0]["topologyRequest"];
-    assert_eq!(*request, json!({ "required": RACK_LABEL, "podIndexLabel": "kueue.x-k8s.io/pod-group-pod-index" }));
+    assert_eq!(
+        *request,
+        json!({ "required": RACK_LABEL, "podIndexLabel": "kueue.x-k8s.io/pod-group-pod-index" })
+    );
     assert_eq!([node(&ground, "a").await, node(&ground, "b").await], [other[0], other[1]]);
 
     ground.create(pod("alone")).await;

@@ -99,6 +99,15 @@ fn a_group_gets_one_workload_of_its_name_that_all_its_pods_own_with_a_pod_set_fo
 }
 
 #[test]
+fn a_group_that_serves_is_never_over_and_what_has_ended_of_it_frees_nothing() {
+    let serving = |pod: &Object| annotated(pod.clone(), "kueue.x-k8s.io/pod-group-serving", "true");
+    for (pods, want) in [(two(), "finish"), (two().map(|pod| serving(&pod)), "rest")] {
+        let [a, b] = pods.map(|pod| phase(&runs(&pod), "Succeeded"));
+        assert_eq!(word(&step([a, b, admitted_group()])), want);
+    }
+}
+
+#[test]
 fn a_group_waits_for_all_of_its_pods_unless_it_is_to_be_admitted_fast() {
     let [a, b] = two();
     assert_eq!(word(&step([a.clone()])), "stuck");

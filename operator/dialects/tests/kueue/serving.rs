@@ -221,6 +221,16 @@ fn the_workload_of_one_that_is_deleted_goes_with_its_last_pod() {
     assert_eq!(word(&orphan), "if gone: let go");
 }
 
+#[test]
+fn one_whose_workload_somebody_deletes_stops_and_gets_another_for_the_pods_that_come() {
+    let workload = admitted_workload(&stateful(2), None).version(3).deleting();
+    let running = runs(replica(0), &workload);
+    assert_eq!(word(&step([stateful(2), workload.clone(), running.clone(), replica(1)])), "tell");
+    assert_eq!(word(&step([stateful(2), workload.clone(), running.deleting(), replica(1)])), "rest");
+    assert_eq!(word(&step([stateful(2), workload, replica(0), replica(1)])), "let go");
+    assert_eq!(word(&step([stateful(2), replica(0), replica(1)])), "create");
+}
+
 /// A LeaderWorkerSet of groups of three.
 fn led(replicas: u32, leads: bool) -> Object {
     let mut template = json!({ "size": 3, "workerTemplate": stamped(LWS) });
@@ -334,4 +344,24 @@ fn where_what_serves_is_managed_pods_are_too_and_deployments_need_not_be_seen() 
     };
     assert_eq!(names(frameworks.seen()), ["Pod", "StatefulSet"]);
     assert_eq!(names(frameworks.0), ["Deployment", "Pod", "StatefulSet"]);
+}
+
+#[test]
+fn the_manifests_speak_of_everything_that_serves() {
+    let manifests = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/kustomize");
+    let read = |path: &str| std::fs::read_to_string(manifests.join(path)).unwrap();
+    for kind in kinds::ALL.into_iter().filter(|kind| kind.serves.is_some()) {
+        for file in ["stamp-queued-servers", "validate-queued-servers", "default-queue-of-servers"] {
+            let text = read(&format!("base/admission/{file}.yaml"));
+            let resource = format!("- apiGroups: [{}]", kind.group);
+            assert!(text.contains(&resource) && text.contains(kind.plural), "{file} has no {}", kind.plural);
+            assert!(
+                file.starts_with("validate") || text.contains(&format!("'{}'", kind.framework)),
+                "{file}"
+            );
+        }
+        for file in ["base/rbac/operator-role.yaml", "observe/rbac/observer-role.yaml"] {
+            assert!(!kind.is_seen() || read(file).contains(kind.plural), "{file} has no {}", kind.plural);
+        }
+    }
 }

@@ -37,6 +37,8 @@ pub struct Belongs {
     pub total: Option<u32>,
     /// Whether the group is queued as soon as there is one of them.
     pub fast: bool,
+    /// Whether the group serves: it is never over, and what has ended of it frees nothing.
+    pub serves: bool,
     /// Whether the group is over when this one has failed.
     pub unretriable: bool,
     /// Its role: those of one role ask for the same.
@@ -66,6 +68,7 @@ pub fn belongs(pod: &Pod) -> Option<Belongs> {
         group: group.to_owned(),
         total: total.filter(|total| *total > 0),
         fast: said(annotation::POD_GROUP_FAST_ADMISSION) == Some("true"),
+        serves: said(annotation::POD_GROUP_SERVING) == Some("true"),
         unretriable: said(annotation::RETRIABLE_IN_GROUP) == Some("false"),
         role: said(annotation::ROLE_HASH)
             .map_or_else(|| pod.spec.as_ref().map(role).unwrap_or_default(), ToOwned::to_owned),
@@ -112,7 +115,8 @@ pub fn view(pods: &[&JobView]) -> Option<JobView> {
     let succeeded = members.iter().filter(|member| member.succeeded == Some(true)).count();
     let all_over = members.iter().all(|member| member.succeeded.is_some());
     let unretriable = members.iter().filter_map(|member| member.belongs.as_ref()).any(|of| of.unretriable);
-    let over = belongs.total.is_some() && (as_count(succeeded) == total || (all_over && unretriable));
+    let ends = belongs.total.is_some() && !belongs.serves;
+    let over = ends && (as_count(succeeded) == total || (all_over && unretriable));
     let roles = roles(pods, &belongs);
     let active = members.iter().filter(|member| member.is_active()).count();
     let ready = pods.iter().filter(|pod| pod.unready == 0).count();
@@ -128,7 +132,10 @@ pub fn view(pods: &[&JobView]) -> Option<JobView> {
             .then(|| Ending { succeeded: true, message: format!("Pods succeeded: {succeeded}/{total}.") }),
         deleting: false,
         slots: slots.collect(),
-        done: roles.iter().map(|(role, _)| as_count(done(&members, role))).collect(),
+        done: match belongs.serves {
+            true => vec![],
+            false => roles.iter().map(|(role, _)| as_count(done(&members, role))).collect(),
+        },
         pods: roles
             .iter()
             .map(|(role, count)| pods_of(pods, role, *count))

@@ -243,8 +243,7 @@ pub fn deletion(member: &Member) -> Write {
 
 /// Stops the first pod that runs: it says why, and is deleted.
 pub fn stop(job: &JobView, cause: Cause, message: String, now: Timestamp) -> Step {
-    // With its Workload also what does not run goes, as in Kueue.
-    let stops = |member: &&Member| (member.is_active() || cause == Cause::Deleted) && !member.deleting;
+    let stops = |member: &&Member| has_to_stop(job, member, cause);
     let Some(member) = job.members.iter().find(stops) else { return Step::Rest };
     let target = member.target.clone();
     if member.told {
@@ -274,6 +273,13 @@ pub fn next_to_start<'a>(job: &'a JobView, given: &Admission) -> Option<&'a Memb
     job.members.iter().filter(|member| member.waits()).find(has_room)
 }
 
+/// Whether a pod has to stop for this. With its Workload also what does not run goes, as in Kueue, unless another would be made
+/// in its place at once.
+fn has_to_stop(job: &JobView, member: &Member, cause: Cause) -> bool {
+    let all = cause == Cause::Deleted && job.kind.serves.is_none();
+    (member.is_active() || all) && !member.deleting
+}
+
 /// The patch that lets a pod run where its placement says.
 pub fn start(job: &JobView, member: &Member, placements: &[Placement], marks: &[Added]) -> Option<Write> {
     let sets = job.pods.as_deref().unwrap_or_default();
@@ -295,7 +301,7 @@ pub fn start(job: &JobView, member: &Member, placements: &[Placement], marks: &[
 
 /// What comes of pods whose Workload is being deleted: they are deleted, and let go. `None` once none of them runs.
 pub fn end(job: &JobView, message: &str, now: Timestamp) -> Option<Step> {
-    if job.members.iter().any(|member| !member.deleting) {
+    if job.members.iter().any(|member| has_to_stop(job, member, Cause::Deleted)) {
         return Some(stop(job, Cause::Deleted, message.to_owned(), now));
     }
     let held = || (job.active > 0).then_some(Step::Rest);
