@@ -1,4 +1,4 @@
-//! What is there to serve: Deployments, StatefulSets and LeaderWorkerSets. The first two have their real controllers.
+//! What is there to serve: `Deployment`, `StatefulSet` and `LeaderWorkerSet`. The first two have their real controllers.
 
 use kube::api::{ListParams, PostParams};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Pods that are queued themselves are placed on hosts and bound to them: one alone, a group of them, a StatefulSet.
+//! Pods that are queued themselves are placed on hosts and bound to them: one alone, a group of them, a `StatefulSet`.
 
 use serde_json::{Value, json};
 use whalezen_e2e::RACK_LABEL;

@@ -1,4 +1,4 @@
-//! What is there to serve: Deployments, StatefulSets and LeaderWorkerSets, together with their pods.
+//! What is there to serve: `Deployment`, `StatefulSet` and `LeaderWorkerSet`, together with their pods.
 
 use serde_json::{Value, json};
 use whalezen_dialects::kueue::{
@@ -25,7 +25,7 @@ fn stamped(parent: &str) -> Value {
     template
 }
 
-fn server(kind: &str, api_version: &str, spec: Value) -> Object {
+fn server(kind: &str, api_version: &str, spec: &Value) -> Object {
     Object(json!({
         "apiVersion": api_version, "kind": kind,
         "metadata": {
@@ -38,7 +38,7 @@ fn server(kind: &str, api_version: &str, spec: Value) -> Object {
 
 fn stateful(replicas: u32) -> Object {
     let spec = json!({ "replicas": replicas, "template": stamped("statefulset") });
-    server("StatefulSet", "apps/v1", spec)
+    server("StatefulSet", "apps/v1", &spec)
 }
 
 /// A gated pod of this parent.
@@ -57,7 +57,7 @@ fn gated(name: &str, parent: &str) -> Object {
     }))
 }
 
-/// A gated pod of the StatefulSet.
+/// A gated pod of the `StatefulSet`.
 fn replica(index: u32) -> Object {
     let owner = json!([{
         "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "train", "uid": "uid-train", "controller": true,
@@ -187,10 +187,10 @@ fn what_was_scaled_to_zero_is_on_hold_once_its_pods_are_gone_and_queues_again_wi
     assert!(said.contains(&(json!("QuotaReserved"), json!("False"), json!("OnHold"))), "{said:?}");
     assert_eq!(hold.body["status"]["admission"], Value::Null);
 
-    let held = on_hold(&workload);
-    assert_eq!(word(&step([none, held.clone()])), "rest");
-    assert_eq!(word(&step([stateful(3).version(5), held.clone()])), "update");
-    let again = write(step([stateful(2).version(5), held]));
+    let waits = on_hold(&workload);
+    assert_eq!(word(&step([none, waits.clone()])), "rest");
+    assert_eq!(word(&step([stateful(3).version(5), waits.clone()])), "update");
+    let again = write(step([stateful(2).version(5), waits]));
     let said = &again.body["status"]["conditions"][0];
     assert_eq!((&said["reason"], &said["status"]), (&json!("Pending"), &json!("False")));
 }
@@ -222,6 +222,18 @@ fn the_workload_of_one_that_is_deleted_goes_with_its_last_pod() {
 }
 
 #[test]
+fn one_that_is_made_anew_by_the_same_name_has_nothing_to_do_with_the_pods_and_the_workload_of_the_other() {
+    let workload = admitted_workload(&stateful(1), None).version(3).deleting();
+    let mut objects = operator([stateful(1), workload.clone(), runs(replica(0), &workload).deleting()]);
+    objects.take_due();
+    see(&mut objects, &stateful(1).uid("uid-next").version(9));
+    assert_eq!(word(&objects.next_step(&key("StatefulSet", "train"), NOW)), "create");
+    let old = crate::seen::key(&workload);
+    assert!(objects.take_due().orphans.contains(&old));
+    assert_eq!(word(&objects.next_orphan_step(&old, NOW)), "if gone: let go");
+}
+
+#[test]
 fn one_whose_workload_somebody_deletes_stops_and_gets_another_for_the_pods_that_come() {
     let workload = admitted_workload(&stateful(2), None).version(3).deleting();
     let running = runs(replica(0), &workload);
@@ -231,14 +243,14 @@ fn one_whose_workload_somebody_deletes_stops_and_gets_another_for_the_pods_that_
     assert_eq!(word(&step([stateful(2), replica(0), replica(1)])), "create");
 }
 
-/// A LeaderWorkerSet of groups of three.
+/// A `LeaderWorkerSet` of groups of three.
 fn led(replicas: u32, leads: bool) -> Object {
     let mut template = json!({ "size": 3, "workerTemplate": stamped(LWS) });
     if leads {
         template["leaderTemplate"] = stamped(LWS);
     }
     let spec = json!({ "replicas": replicas, "leaderWorkerTemplate": template });
-    server("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", spec)
+    server("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1", &spec)
 }
 
 /// A gated pod of a group of it.

@@ -132,9 +132,10 @@ pub fn view(pods: &[&JobView]) -> Option<JobView> {
             .then(|| Ending { succeeded: true, message: format!("Pods succeeded: {succeeded}/{total}.") }),
         deleting: false,
         slots: slots.collect(),
-        done: match belongs.serves {
-            true => vec![],
-            false => roles.iter().map(|(role, _)| as_count(done(&members, role))).collect(),
+        done: if belongs.serves {
+            vec![]
+        } else {
+            roles.iter().map(|(role, _)| as_count(done(&members, role))).collect()
         },
         pods: roles
             .iter()

@@ -16,7 +16,7 @@ impl Objects {
             return self.apply_member(key, &group, view);
         }
         if view.kind.serves.is_some() {
-            return self.apply_server(key, object, view);
+            return self.apply_server(&key, object, view);
         }
         if let Some(known) = self.jobs.get(&key) {
             if view.version <= known.version {

@@ -34,21 +34,24 @@ impl Object {
 
 impl Objects {
     /// An object that serves was seen.
-    pub(super) fn apply_server(&mut self, key: JobKey, object: &AnyJob, view: JobView) {
-        if let Some(known) = self.serving.objects.get(&key) {
+    pub(super) fn apply_server(&mut self, key: &JobKey, object: &AnyJob, view: JobView) {
+        if let Some(known) = self.serving.objects.get(key) {
             if known.view.uid == view.uid && view.version <= known.view.version {
                 return;
             }
             let known = known.view.clone();
-            self.families.leave(&known, &key);
+            self.families.leave(&known, key);
             if known.uid != view.uid {
-                self.delete_server(&key);
+                let jobs: Vec<JobKey> = serving::jobs_of(&self.jobs, key).cloned().collect();
+                for job in jobs {
+                    self.forget_job(&job);
+                }
             }
         }
         let groups = object.groups();
-        self.families.join(&view, &key);
+        self.families.join(&view, key);
         self.serving.objects.insert(key.clone(), Object { view, groups });
-        self.gather_all(&key);
+        self.gather_all(key);
     }
 
     /// An object that serves is gone. What it was is known until its last pod is gone, too.

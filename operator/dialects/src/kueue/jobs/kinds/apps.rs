@@ -3,7 +3,7 @@
 
 use super::{By, JobKind, Place, Ranks, Serves, Shown};
 
-/// `apps/v1` Deployment.
+/// `apps/v1` `Deployment`.
 pub static DEPLOYMENT: JobKind = JobKind {
     framework: "deployment",
     group: "apps",
@@ -21,7 +21,7 @@ pub static DEPLOYMENT: JobKind = JobKind {
     status: None,
 };
 
-/// `apps/v1` StatefulSet.
+/// `apps/v1` `StatefulSet`.
 pub static STATEFUL_SET: JobKind = JobKind {
     framework: "statefulset",
     group: "apps",
