@@ -185,6 +185,17 @@ async fn the_groups_of_a_leader_worker_set_are_queued_one_by_one_each_with_its_l
         assert_eq!(sets(workload), [("leader".to_owned(), 1), ("worker".to_owned(), 2)]);
     }
 
+    let selector = json!({ "spec": { "nodeSelector": { "zone": "a" } } });
+    for (refused, rule) in [
+        (json!({ "size": 4 }), "size: may not change"),
+        (json!({ "workerTemplate": selector }), "workerTemplate.spec: what its pods ask for"),
+        (json!({ "leaderTemplate": null }), "may not come or go"),
+    ] {
+        let refused = json!({ "spec": { "leaderWorkerTemplate": refused } });
+        let refused = ground.try_patch("LeaderWorkerSet", "llm", refused).await.unwrap_err();
+        assert!(refused.contains(rule), "{refused}");
+    }
+
     high(&ground, 3).await;
     ground.sees("Pod", "llm-0", "is gated", is_gated).await;
     ground.counts("leader-worker", 2, 1, 3).await;
@@ -224,9 +235,7 @@ async fn in_a_namespace_with_a_default_queue_pods_and_what_serves_are_queued_wit
     }
     ground.counts("default-servers", 0, 3, 3).await;
     ground.workload_of_kind("StatefulSet", "db").await;
-    let mut replaced = unnamed(server("Deployment", "web", 1));
-    replaced["metadata"]["resourceVersion"] =
-        ground.get("Deployment", "web").await.unwrap()["metadata"]["resourceVersion"].clone();
+    let replaced = unnamed(server("Deployment", "web", 1));
     let params = PostParams::default();
     let replaced = serde_json::from_value(replaced).unwrap();
     let replaced = ground.api("Deployment").replace("web", &params, &replaced).await.unwrap();
