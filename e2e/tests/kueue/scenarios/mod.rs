@@ -8,6 +8,7 @@ mod old_words;
 mod places;
 mod preemption;
 mod queues;
+mod serving;
 mod shares;
 mod workloads;
 
