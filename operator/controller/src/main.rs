@@ -21,6 +21,7 @@ mod log;
 mod metrics;
 mod notes;
 mod questions;
+mod readable;
 mod retries;
 mod sender;
 mod served;

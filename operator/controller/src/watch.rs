@@ -17,7 +17,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    core::{ApiResource, DeserializeGuard, DynamicObject},
+    core::{ApiResource, DynamicObject},
     runtime::{WatchStreamExt, watcher},
 };
 use serde::de::DeserializeOwned;
@@ -42,6 +42,8 @@ use whalezen_dialects::{
     policies,
     write::Target,
 };
+
+use crate::readable::{Readable, Unreadable};
 
 /// How many events may wait for the engine before the watches wait too.
 const BACKLOG: usize = 256;
@@ -327,7 +329,7 @@ impl Start<'_> {
 
     fn watch_if_there<K>(
         &self,
-        api: Api<DeserializeGuard<K>>,
+        api: Api<Readable<K>>,
         kind: Kind,
         may_be_absent: bool,
         object: impl Fn(K) -> Object + Send + 'static,
@@ -341,7 +343,7 @@ impl Start<'_> {
 
 /// Watches for as long as somebody wants to know.
 async fn watch_on<K, F>(
-    api: Api<DeserializeGuard<K>>,
+    api: Api<Readable<K>>,
     mut known: Known<F>,
     may_be_absent: bool,
     to: mpsc::Sender<Seen>,
@@ -407,7 +409,7 @@ struct Known<F> {
 }
 
 impl<F> Known<F> {
-    fn translate<K>(&mut self, event: watcher::Event<DeserializeGuard<K>>, round: u64) -> Vec<Seen>
+    fn translate<K>(&mut self, event: watcher::Event<Readable<K>>, round: u64) -> Vec<Seen>
     where
         K: Resource,
         F: Fn(K) -> Object,
@@ -417,16 +419,16 @@ impl<F> Known<F> {
                 self.listed = Some(BTreeSet::new());
                 vec![]
             }
-            watcher::Event::InitApply(guard) | watcher::Event::Apply(guard) => {
-                let name = name(&guard);
+            watcher::Event::InitApply(read) | watcher::Event::Apply(read) => {
+                let name = name(&read);
                 if let Some(listed) = &mut self.listed {
                     listed.insert(name.clone());
                 }
                 self.names.insert(name);
-                vec![self.read(guard)]
+                vec![self.read(read)]
             }
-            watcher::Event::Delete(guard) => {
-                let name = name(&guard);
+            watcher::Event::Delete(read) => {
+                let name = name(&read);
                 self.names.remove(&name);
                 vec![gone(self.kind, name)]
             }
@@ -451,22 +453,20 @@ impl<F> Known<F> {
         vanished.into_iter().map(|name| gone(self.kind, name)).chain([synced]).collect()
     }
 
-    fn read<K>(&self, guard: DeserializeGuard<K>) -> Seen
+    fn read<K>(&self, read: Readable<K>) -> Seen
     where
         F: Fn(K) -> Object,
     {
-        match guard.0 {
+        match read.0 {
             Ok(read) => Seen::Object((self.object)(read)),
-            Err(invalid) => Seen::Unreadable {
-                kind: self.kind,
-                metadata: Box::new(invalid.metadata),
-                problem: invalid.error,
-            },
+            Err(Unreadable { metadata, problem }) => {
+                Seen::Unreadable { kind: self.kind, metadata: Box::new(metadata), problem }
+            }
         }
     }
 }
 
-fn name<K: Resource>(object: &DeserializeGuard<K>) -> Name {
+fn name<K: Resource>(object: &Readable<K>) -> Name {
     (object.namespace().unwrap_or_default().into(), object.name_any().into())
 }
 
