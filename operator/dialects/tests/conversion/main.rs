@@ -229,11 +229,28 @@ fn what_cannot_be_converted_is_refused_in_words() {
     let lame = json!({ "levels": ["rack", "host"], "domains": [{ "count": 1, "values": ["r1"] }] });
     let problem = refused(of("v1beta1", "Workload", assigned(lame)), Version::V1Beta2);
     assert!(problem.contains("1 values, and there are 2 levels"), "{problem}");
-    let endless = json!({ "levels": ["host"], "slices": [{
-        "domainCount": i32::MAX,
-        "valuesPerLevel": [{ "universal": "n1" }],
+    let many = json!({ "levels": ["host"], "slices": [{
+        "domainCount": 100_001,
+        "valuesPerLevel": [{ "individual": { "roots": vec!["n"; 100_001] } }],
         "podCounts": { "universal": 1 },
     }]});
-    let problem = refused(of("v1beta2", "Workload", assigned(endless)), Version::V1Beta1);
+    let problem = refused(of("v1beta2", "Workload", assigned(many)), Version::V1Beta1);
     assert!(problem.contains("100000 domains"), "{problem}");
+}
+
+#[test]
+fn a_domain_that_is_said_often_is_written_once_with_the_pods_of_all() {
+    let slice = json!({
+        "domainCount": 50_000_000, "valuesPerLevel": [{ "universal": "n1" }], "podCounts": { "universal": 2 },
+    });
+    let workload = of(
+        "v1beta2",
+        "Workload",
+        json!({ "status": { "admission": { "clusterQueue": "c", "podSetAssignments": [
+            { "name": "main", "topologyAssignment": { "levels": ["host"], "slices": [slice] } },
+        ]}}}),
+    );
+    let old = convert(workload, Version::V1Beta1).unwrap();
+    let domains = &old["status"]["admission"]["podSetAssignments"][0]["topologyAssignment"]["domains"];
+    assert_eq!(domains, &json!([{ "count": 100_000_000, "values": ["n1"] }]));
 }

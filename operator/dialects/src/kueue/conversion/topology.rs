@@ -8,7 +8,7 @@ use whalezen_crds::kueue::v1beta2::{
 
 use super::Problem;
 
-/// How many domains are written out at most. A slice says in a few bytes that there are two thousand million.
+/// How many domains are written out at most.
 const MOST_DOMAINS: usize = 100_000;
 
 type Assignment = Map<String, Value>;
@@ -65,12 +65,17 @@ pub(super) fn to_v1beta1(assignment: &mut Assignment) -> Result<(), Problem> {
     let unreadable = |problem| Problem(format!("the topology assignment cannot be read: {problem}"));
     let whole = Value::Object(assignment.clone());
     let slices = serde_json::from_value::<TopologyAssignment>(whole).map_err(unreadable)?.slices;
-    let each = slices.iter().map(|slice| usize::try_from(slice.domain_count).unwrap_or_default());
+    let each = slices.iter().filter(|slice| repeated(slice).is_none());
+    let each = each.map(|slice| usize::try_from(slice.domain_count).unwrap_or_default());
     if each.fold(0, usize::saturating_add) > MOST_DOMAINS {
         return Err(Problem(format!("v1beta1 would have to write out more than {MOST_DOMAINS} domains")));
     }
     let mut domains = Vec::new();
     for slice in &slices {
+        if let Some(domain) = repeated(slice) {
+            domains.push(domain);
+            continue;
+        }
         for index in 0..usize::try_from(slice.domain_count).unwrap_or_default() {
             let values = slice.values_per_level.iter().map(|column| value(column, index));
             let values: Option<Vec<String>> = values.collect();
@@ -85,6 +90,16 @@ pub(super) fn to_v1beta1(assignment: &mut Assignment) -> Result<(), Problem> {
     assignment.remove("slices");
     assignment.insert("domains".to_owned(), domains.into());
     Ok(())
+}
+
+/// The domain of a slice that says several times the same: once, with the pods of all. A number alone costs nothing to
+/// write, and a hundred thousand domains would.
+fn repeated(slice: &TopologyAssignmentSlice) -> Option<Value> {
+    let values: Option<Vec<&str>> =
+        slice.values_per_level.iter().map(|column| column.universal.as_deref()).collect();
+    let (values, count) = values.zip(slice.pod_counts.universal)?;
+    (slice.domain_count > 1)
+        .then(|| json!({ "count": count.saturating_mul(slice.domain_count), "values": values }))
 }
 
 fn value(column: &Column, index: usize) -> Option<String> {

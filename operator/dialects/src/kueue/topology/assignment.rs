@@ -18,34 +18,70 @@ const MOST_SLICES: usize = 1_000;
 
 /// The placement that an assignment means. A domain that lacks a value is none.
 pub fn read(assignment: &TopologyAssignment) -> Placement {
-    let spots = |slice: &TopologyAssignmentSlice| {
-        let domains = usize::try_from(slice.domain_count).unwrap_or_default();
-        // No more than are spelled out: a count alone costs nothing to write.
-        let domains = domains.min(MOST_DOMAINS);
-        (0..domains).filter_map(|index| spot(slice, index)).collect::<Vec<_>>()
-    };
     Placement {
         levels: assignment.levels.iter().map(|level| level.as_str().into()).collect(),
         spots: assignment.slices.iter().flat_map(spots).collect(),
     }
 }
 
-fn spot(slice: &TopologyAssignmentSlice, index: usize) -> Option<Spot> {
-    let value = |of: &TopologyAssignmentSliceLevelValues| {
-        if let Some(value) = &of.universal {
-            return Some(Arc::from(value.as_str()));
+/// The values of a slice at one level.
+enum Column<'a> {
+    Same(Arc<str>),
+    Each { prefix: &'a str, roots: &'a [String], suffix: &'a str },
+    None,
+}
+
+impl<'a> Column<'a> {
+    fn of(values: &'a TopologyAssignmentSliceLevelValues) -> Self {
+        match (&values.universal, &values.individual) {
+            (Some(value), _) => Self::Same(value.as_str().into()),
+            (None, Some(of)) => Self::Each {
+                prefix: of.prefix.as_deref().unwrap_or_default(),
+                roots: &of.roots,
+                suffix: of.suffix.as_deref().unwrap_or_default(),
+            },
+            (None, None) => Self::None,
         }
-        let of = of.individual.as_ref()?;
-        let (prefix, suffix) =
-            (of.prefix.as_deref().unwrap_or_default(), of.suffix.as_deref().unwrap_or_default());
-        Some(format!("{prefix}{}{suffix}", of.roots.get(index)?).into())
-    };
+    }
+
+    fn value(&self, index: usize) -> Option<Arc<str>> {
+        match self {
+            Self::Same(value) => Some(Arc::clone(value)),
+            Self::Each { prefix, roots, suffix } => {
+                Some(format!("{prefix}{}{suffix}", roots.get(index)?).into())
+            }
+            Self::None => None,
+        }
+    }
+}
+
+/// The domains of a slice: no more than are spelled out, for a number alone costs nothing to write. Where nothing is, they
+/// are all the same one.
+fn spots(slice: &TopologyAssignmentSlice) -> Vec<Spot> {
+    let columns: Vec<Column<'_>> = slice.values_per_level.iter().map(Column::of).collect();
     let counts = &slice.pod_counts;
-    let count = counts.universal.or_else(|| counts.individual.get(index).copied())?;
-    Some(Spot {
-        values: slice.values_per_level.iter().map(value).collect::<Option<_>>()?,
-        count: count.try_into().ok()?,
-    })
+    let spelled_out = columns.iter().filter_map(|column| match column {
+        Column::Each { roots, .. } => Some(roots.len()),
+        Column::Same(_) | Column::None => None,
+    });
+    let spelled_out =
+        spelled_out.chain((counts.universal.is_none()).then_some(counts.individual.len())).min();
+    let values = |index: usize| columns.iter().map(|column| column.value(index)).collect::<Option<_>>();
+    let domains = u32::try_from(slice.domain_count).unwrap_or_default();
+    let Some(spelled_out) = spelled_out else {
+        let count = counts.universal.and_then(|count| u32::try_from(count).ok());
+        let spot = values(0).zip(count).filter(|_| domains > 0);
+        return spot
+            .map(|(values, count)| Spot { values, count: count.saturating_mul(domains) })
+            .into_iter()
+            .collect();
+    };
+    let domains = spelled_out.min(usize::try_from(domains).unwrap_or(usize::MAX));
+    let spot = |index| {
+        let count = counts.universal.or_else(|| counts.individual.get(index).copied())?;
+        Some(Spot { values: values(index)?, count: count.try_into().ok()? })
+    };
+    (0..domains).filter_map(spot).collect()
 }
 
 /// A placement as it is written.
@@ -249,6 +285,16 @@ mod tests {
             slice.domain_count = i32::MAX;
         }
         assert_eq!(read(&written).spots.len(), 2);
+    }
+
+    #[test]
+    fn a_number_of_domains_alone_takes_no_room() {
+        let slice = json!({
+            "domainCount": 100_000, "valuesPerLevel": [{ "universal": "a" }], "podCounts": { "universal": 2 },
+        });
+        let many = json!({ "levels": ["kubernetes.io/hostname"], "slices": [slice] });
+        let many = read(&serde_json::from_value(many).unwrap());
+        assert_eq!(many, placement(&["kubernetes.io/hostname"], &[(&["a"], 200_000)]));
     }
 
     proptest! {
