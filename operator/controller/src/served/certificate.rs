@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose,
+    KeyUsagePurpose, PublicKeyData as _,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use time::OffsetDateTime;
@@ -71,7 +71,7 @@ impl Certificate {
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &issuer)?;
 
-        let previous = before.and_then(|before| first_of(&before.authorities)).unwrap_or_default();
+        let previous = before.and_then(Self::authority).map(|(text, _)| text).unwrap_or_default();
         Ok(Self {
             authorities: authority.pem() + &previous,
             chain: certificate.pem(),
@@ -79,11 +79,37 @@ impl Certificate {
         })
     }
 
-    /// Whether it is time for another one: two thirds of its life are over, or nobody can read it.
+    /// Whether it is time for another one: two thirds of its life are over, or nobody could use it.
     pub fn is_due(&self, now: Timestamp) -> bool {
-        let Ok((from, until)) = self.validity() else { return true };
+        let Some((from, until)) = self.validity().ok().filter(|_| self.belongs_together()) else {
+            return true;
+        };
         let life = until.saturating_sub(from).saturating_sub(seconds(BEHIND));
         now.as_second() >= until.saturating_sub(life / 3)
+    }
+
+    /// Whether the key is the certificate's, and the first of the authorities has signed it, by their names: each has one of
+    /// its own. A person may have changed the Secret.
+    fn belongs_together(&self) -> bool {
+        let key = KeyPair::from_pem(&self.key).ok();
+        let (Ok((chain, _)), Some(key), Some((_, authority))) = (self.parts(), key, self.authority()) else {
+            return false;
+        };
+        let first = chain.first().and_then(|first| X509Certificate::from_der(first).ok());
+        let vouches = X509Certificate::from_der(&authority).ok();
+        first.zip(vouches).is_some_and(|((_, certificate), (_, authority))| {
+            certificate.public_key().raw == key.subject_public_key_info()
+                && certificate.issuer() == authority.subject()
+        })
+    }
+
+    /// The first of the authorities, if all of them can be read: the API server takes them all or none.
+    fn authority(&self) -> Option<(String, CertificateDer<'static>)> {
+        let all: Vec<_> =
+            CertificateDer::pem_slice_iter(self.authorities.as_bytes()).collect::<Result<_, _>>().ok()?;
+        let read = all.iter().all(|authority| X509Certificate::from_der(authority).is_ok());
+        let first = all.into_iter().next().filter(|_| read)?;
+        Some((first_of(&self.authorities)?, first))
     }
 
     /// From when until when it is good, in seconds since 1970.
@@ -147,6 +173,24 @@ mod tests {
         let mut broken = make(after(0), None);
         broken.chain = String::new();
         assert!(broken.is_due(after(0)));
+    }
+
+    #[test]
+    fn what_does_not_belong_together_is_replaced_and_garbage_is_not_kept() {
+        let (one, other) = (make(after(0), None), make(after(0), None));
+        for broken in [
+            Certificate { key: other.key.clone(), ..one.clone() },
+            Certificate { authorities: other.authorities.clone(), ..one.clone() },
+            Certificate { authorities: String::new(), ..one.clone() },
+            Certificate {
+                authorities: format!("{}{}", one.authorities, one.authorities.replace("MI", "!!")),
+                ..one.clone()
+            },
+        ] {
+            assert!(broken.is_due(after(0)));
+            assert!(!make(after(0), Some(&broken)).authorities.contains("!!"));
+        }
+        assert!(!make(after(0), Some(&one)).is_due(after(0)));
     }
 
     #[test]
