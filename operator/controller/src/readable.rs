@@ -1,7 +1,7 @@
 //! An object of the API server's, read by itself: one that cannot be read does not keep others from being read.
 //!
 //! In the text of a list or of an event it is passed over without looking into it, so it does not matter how deep it is.
-//! kube's own `DeserializeGuard` looks into it first, and serde_json refuses to go deeper than 128 levels: a list with one
+//! kube's own `DeserializeGuard` looks into it first, and `serde_json` refuses to go deeper than 128 levels: a list with one
 //! such object could not be read at all.
 
 use std::borrow::Cow;
@@ -103,7 +103,7 @@ mod tests {
         let items = [object("a", "{}"), deep.clone(), object("b", "{}")].join(",");
         let list = format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{}},"items":[{items}]}}"#);
         let list: ObjectList<Readable<DynamicObject>> = serde_json::from_str(&list).unwrap();
-        let names: Vec<String> = list.iter().map(|object| object.name_any()).collect();
+        let names: Vec<String> = list.iter().map(kube::ResourceExt::name_any).collect();
         assert_eq!(names, ["a", "deep", "b"]);
         let readable: Vec<bool> = list.iter().map(|object| object.0.is_ok()).collect();
         assert_eq!(readable, [true, false, true]);

@@ -95,7 +95,8 @@ pub fn pods(
             .metadata
             .as_ref()
             .and_then(|metadata| metadata.annotations.as_ref())
-            .and_then(topology::asked),
+            .map_or(Ok(None), topology::asked)
+            .map_err(problem)?,
     })
 }
 

@@ -1,8 +1,9 @@
 //! What Kueue's objects and the nodes say about where pods are placed.
 
+mod annotations;
 mod assignment;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1;
 use kube::ResourceExt;
@@ -11,9 +12,12 @@ use whalezen_core::{
     quantity::{Amounts, parse},
     topology::{Layer, Nearness, Node, Pod, Topology, TopologyRequest},
 };
-use whalezen_crds::kueue::{constants::annotation, v1beta2 as kueue};
+use whalezen_crds::kueue::v1beta2 as kueue;
 
-pub use self::assignment::{read, written};
+pub use self::{
+    annotations::{asked, requested},
+    assignment::{read, written},
+};
 use super::{pods::Template, quota::taint};
 
 /// A `Topology`.
@@ -53,7 +57,7 @@ pub fn pod(object: &v1::Pod) -> Option<Pod> {
     let node = spec.node_name.as_deref().filter(|name| !name.is_empty())?;
     let phase = object.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
     if matches!(phase, "Succeeded" | "Failed")
-        || asked(object.annotations()).is_some_and(|of| of.is_explicit())
+        || requested(object.annotations()).is_some_and(|of| request(&of).is_explicit())
     {
         return None;
     }
@@ -80,34 +84,10 @@ pub fn request(of: &kueue::PodSetTopologyRequest) -> TopologyRequest {
     TopologyRequest { nearness, layers, group: of.pod_set_group_name.as_deref().map(Arc::from) }
 }
 
-/// The same as the annotations of a pod template ask for it.
-pub fn asked(annotations: &BTreeMap<String, String>) -> Option<TopologyRequest> {
-    requested(annotations).as_ref().map(request)
-}
-
-/// The request that a pod set gets by the annotations of its template. A size or a list of layers that cannot be read is
-/// none.
-pub fn requested(annotations: &BTreeMap<String, String>) -> Option<kueue::PodSetTopologyRequest> {
-    let of = |name: &str| annotations.get(name).cloned();
-    let layers = of(annotation::SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS);
-    let request = kueue::PodSetTopologyRequest {
-        required: of(annotation::REQUIRED_TOPOLOGY),
-        preferred: of(annotation::PREFERRED_TOPOLOGY),
-        unconstrained: of(annotation::UNCONSTRAINED_TOPOLOGY).and_then(|text| text.parse().ok()),
-        pod_set_group_name: of(annotation::POD_SET_GROUP_NAME),
-        pod_set_slice_required_topology: of(annotation::SLICE_REQUIRED_TOPOLOGY),
-        pod_set_slice_size: of(annotation::SLICE_SIZE).and_then(|text| text.parse().ok()),
-        podset_slice_required_topology_constraints: layers
-            .and_then(|text| serde_json::from_str(&text).ok())
-            .unwrap_or_default(),
-        ..kueue::PodSetTopologyRequest::default()
-    };
-    (request != kueue::PodSetTopologyRequest::default()).then_some(request)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
+    use whalezen_crds::kueue::constants::annotation;
 
     use super::*;
 
@@ -166,7 +146,8 @@ mod tests {
     #[test]
     fn annotations_say_where_pods_are_to_be_placed() {
         let asked = |of: &[(&str, &str)]| {
-            asked(&of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+            let of = of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            asked(&of.collect()).unwrap()
         };
         assert_eq!(asked(&[("other", "thing")]), None);
         let near =
@@ -186,11 +167,10 @@ mod tests {
         };
         let slices = [(annotation::SLICE_REQUIRED_TOPOLOGY, "rack"), (annotation::SLICE_SIZE, "2")];
         assert_eq!(asked(&slices).unwrap().layers, layers(&[("rack", 2)]));
-        assert_eq!(asked(&slices[..1]).unwrap().layers, layers(&[("rack", 0)]), "refused when it is placed");
         let text = r#"[{"topology": "block", "size": 4}, {"topology": "rack", "size": 2}]"#;
         let several = asked(&[(annotation::SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS, text)]).unwrap();
         assert_eq!(several.layers, layers(&[("block", 4), ("rack", 2)]));
-        let group = asked(&[(annotation::POD_SET_GROUP_NAME, "g")]).unwrap();
-        assert_eq!((group.is_explicit(), group.group.as_deref()), (false, Some("g")));
+        let group = asked(&[(annotation::POD_SET_GROUP_NAME, "g"), (annotation::REQUIRED_TOPOLOGY, "rack")]);
+        assert_eq!(group.unwrap().group.as_deref(), Some("g"));
     }
 }
