@@ -115,6 +115,32 @@ fn pod_sets_have_kueues_names_order_and_counts() {
 }
 
 #[test]
+fn workers_of_a_ray_cluster_count_as_kuberay_makes_them() {
+    for (group, pods) in [
+        (json!({ "replicas": 2, "numOfHosts": 2 }), Ok(4)),
+        (json!({ "replicas": 0, "minReplicas": 4 }), Ok(4)),
+        (json!({ "replicas": 9, "maxReplicas": 3, "numOfHosts": 2 }), Ok(6)),
+        (json!({}), Ok(1)),
+        (json!({ "replicas": 4, "numOfHosts": 0 }), Ok(0)),
+        (json!({ "replicas": 2, "numOfHosts": -2 }), Err("pod set w: the count -2 is negative")),
+        (
+            json!({ "replicas": -2, "minReplicas": -2, "numOfHosts": -2 }),
+            Err("pod set w: the count -2 is negative"),
+        ),
+    ] {
+        let mut workers = json!({ "groupName": "w", "template": template() });
+        workers.as_object_mut().unwrap().extend(group.as_object().unwrap().clone());
+        let cluster = of("RayCluster").put("/spec/workerGroupSpecs", json!([workers]));
+        let counts = view(&cluster).pods.map(|pods| pods[1].count);
+        assert_eq!(
+            counts.as_ref().map_err(String::as_str),
+            pods.as_ref().map_err(|problem| *problem),
+            "{group}"
+        );
+    }
+}
+
+#[test]
 fn the_manifests_speak_of_every_kind() {
     let manifests = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/kustomize");
     let read = |path: &str| std::fs::read_to_string(manifests.join(path)).unwrap();

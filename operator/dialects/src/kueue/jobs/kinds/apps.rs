@@ -1,7 +1,7 @@
 //! Kubernetes' own kinds that serve: `Deployment` and `StatefulSet`. The admission policies write into their pod templates
 //! that their pods are gated.
 
-use super::{By, JobKind, Place, Ranks, Serves, Shown};
+use super::{By, Factor, JobKind, Place, Ranks, Serves, Shown};
 
 /// `apps/v1` `Deployment`.
 pub static DEPLOYMENT: JobKind = JobKind {
@@ -29,7 +29,12 @@ pub static STATEFUL_SET: JobKind = JobKind {
     kind: "StatefulSet",
     plural: "statefulsets",
     suspend: "",
-    pods: &[Place::One { name: "main", at: "/spec", template: "/template", count: &[&["/replicas"]] }],
+    pods: &[Place::One {
+        name: "main",
+        at: "/spec",
+        template: "/template",
+        count: &[Factor::Smallest(&["/replicas"])],
+    }],
     ranks: Ranks::by("apps.kubernetes.io/pod-index"),
     completes: None,
     wraps: None,

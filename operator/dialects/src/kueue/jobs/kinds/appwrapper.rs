@@ -4,7 +4,8 @@
 use serde_json::Value;
 
 use super::{
-    Active, Count, Ended, JobKind, Message, Place, Ranks, Ready, Shown, Status, Wrapped, count, of_object,
+    Active, Count, Ended, Factor, JobKind, Message, Place, Ranks, Ready, Shown, Status, Wrapped, count,
+    of_object,
 };
 
 /// `AppWrapper`.
@@ -53,8 +54,8 @@ const KNOWN: [&str; 5] = ["Job", "JobSet", "PyTorchJob", "RayCluster", "RayJob"]
 /// The same of objects that are no jobs by themselves: what holds their pod template, and how many pods they make of it.
 const OTHERS: [(&str, &str, &str, Count); 3] = [
     ("v1", "Pod", "", &[]),
-    ("apps/v1", "Deployment", "/spec/template", &[&["/spec/replicas"]]),
-    ("apps/v1", "StatefulSet", "/spec/template", &[&["/spec/replicas"]]),
+    ("apps/v1", "Deployment", "/spec/template", &[Factor::Smallest(&["/spec/replicas"])]),
+    ("apps/v1", "StatefulSet", "/spec/template", &[Factor::Smallest(&["/spec/replicas"])]),
 ];
 
 /// The pod sets of a component: those that it declares, or those that an object of its kind has.

@@ -1,7 +1,7 @@
 //! Kubernetes' Job. How it shows how it is, and that it may run with fewer pods or change their number, is code of its
 //! own ([`batch`](super::super::batch)).
 
-use super::{COMPLETION_INDEX, JobKind, Place, Ranks, Shown};
+use super::{COMPLETION_INDEX, Factor, JobKind, Place, Ranks, Shown};
 
 /// `batch/v1` Job.
 pub static JOB: JobKind = JobKind {
@@ -15,7 +15,7 @@ pub static JOB: JobKind = JobKind {
         name: "main",
         at: "/spec",
         template: "/template",
-        count: &[&["/parallelism", "/completions"]],
+        count: &[Factor::Smallest(&["/parallelism", "/completions"])],
     }],
     ranks: Ranks::by(COMPLETION_INDEX),
     completes: None,

@@ -1,6 +1,8 @@
 //! `JobSet` (Kubernetes' batch working group): several Jobs that are one.
 
-use super::{Active, COMPLETION_INDEX, Ended, JobKind, List, Message, Place, Ranks, Ready, Shown, Status};
+use super::{
+    Active, COMPLETION_INDEX, Ended, Factor, JobKind, List, Message, Place, Ranks, Ready, Shown, Status,
+};
 
 const STATUS: &str = "/status/replicatedJobsStatus";
 
@@ -16,7 +18,10 @@ pub static JOB_SET: JobKind = JobKind {
         list: "/spec/replicatedJobs",
         name: "/name",
         template: "/template/spec/template",
-        count: &[&["/replicas"], &["/template/spec/parallelism", "/template/spec/completions"]],
+        count: &[
+            Factor::Smallest(&["/replicas"]),
+            Factor::Smallest(&["/template/spec/parallelism", "/template/spec/completions"]),
+        ],
     }],
     ranks: Ranks { index: Some(COMPLETION_INDEX), group: Some("jobset.sigs.k8s.io/job-index") },
     completes: None,

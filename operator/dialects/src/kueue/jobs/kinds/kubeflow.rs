@@ -1,6 +1,8 @@
 //! The kinds of Kubeflow's training operator. They differ in what they call the roles of their pods.
 
-use super::{Active, Ended, JobKind, List, Message, Place, REPLICA_INDEX, Ranks, Ready, Shown, Status};
+use super::{
+    Active, Ended, Factor, JobKind, List, Message, Place, REPLICA_INDEX, Ranks, Ready, Shown, Status,
+};
 
 /// A kind of this name, plural and framework, whose pods have these roles in this order.
 macro_rules! training_job {
@@ -17,7 +19,7 @@ macro_rules! training_job {
                 name: $name,
                 at: concat!("/spec/", $specs, "/", $role),
                 template: "/template",
-                count: &[&["/replicas"]],
+                count: &[Factor::Smallest(&["/replicas"])],
             }),+],
             ranks: Ranks::by(REPLICA_INDEX),
             completes: None,

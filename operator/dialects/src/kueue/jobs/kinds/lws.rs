@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::Value;
 
-use super::{By, Groups, JobKind, Place, Ranks, Serves, Shown, count};
+use super::{By, Factor, Groups, JobKind, Place, Ranks, Serves, Shown, count};
 
 /// The label by which a worker says which it is.
 const WORKER_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
@@ -28,7 +28,7 @@ pub static LEADER_WORKER_SET: JobKind = JobKind {
     pods: &[Place::Led {
         leader: "/spec/leaderWorkerTemplate/leaderTemplate",
         workers: "/spec/leaderWorkerTemplate/workerTemplate",
-        size: &[&["/spec/leaderWorkerTemplate/size"]],
+        size: &[Factor::Smallest(&["/spec/leaderWorkerTemplate/size"])],
     }],
     ranks: Ranks::by(WORKER_INDEX),
     completes: None,
@@ -46,7 +46,7 @@ pub static LEADER_WORKER_SET: JobKind = JobKind {
 /// How many groups there are to be. While a rolling update may have more than are asked for, those that are there count.
 fn wanted(set: &Value) -> u32 {
     let number = |path: &str| set.pointer(path).and_then(Value::as_i64);
-    let asked = count(set, &[&["/spec/replicas"]]);
+    let asked = count(set, &[Factor::Smallest(&["/spec/replicas"])]);
     let surge = set.pointer("/spec/rolloutStrategy/rollingUpdateConfiguration/maxSurge");
     let surges = match surge {
         Some(Value::Number(number)) => number.as_i64().is_some_and(|number| number > 0),

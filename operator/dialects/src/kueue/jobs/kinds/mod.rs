@@ -212,9 +212,24 @@ pub struct Wrapped {
     pub ranks: Ranks,
 }
 
-/// How many pods: the product of these, each the smallest of what stands at some paths. The first counts as one where
-/// it is not given, and the others do not count then.
-pub type Count = &'static [&'static [&'static str]];
+/// How many pods: the product of these.
+pub type Count = &'static [Factor];
+
+/// A number that a job gives.
+#[derive(Clone, Copy, Debug)]
+pub enum Factor {
+    /// The smallest of what stands at these paths. The first counts as one where it is not given.
+    Smallest(&'static [&'static str]),
+    /// What stands at a path, or one, between what stands at two others.
+    Within {
+        /// The number.
+        of: &'static str,
+        /// It is at least this, if that is given.
+        least: &'static str,
+        /// It is at most this, if that is given.
+        most: &'static str,
+    },
+}
 
 /// Something that a job shows.
 #[derive(Clone, Copy, Debug)]
@@ -348,11 +363,19 @@ impl Place {
 /// How many pods an object asks for that is described there.
 pub(super) fn count(at: &Value, count: Count) -> i64 {
     let number = |path: &str| at.pointer(path).and_then(Value::as_i64);
-    let factor = |paths: &&[&str]| {
-        let first = paths.first().and_then(|path| number(path)).unwrap_or(1);
-        paths.iter().skip(1).filter_map(|path| number(path)).fold(first, i64::min)
+    let factor = |factor: &Factor| match *factor {
+        Factor::Smallest(paths) => {
+            let first = paths.first().and_then(|path| number(path)).unwrap_or(1);
+            paths.iter().skip(1).filter_map(|path| number(path)).fold(first, i64::min)
+        }
+        Factor::Within { of, least, most } => {
+            let number_or = |path, other| number(path).unwrap_or(other);
+            number_or(of, 1).max(number_or(least, 0)).min(number_or(most, i64::MAX))
+        }
     };
-    count.iter().map(factor).fold(1, i64::saturating_mul)
+    let negative = count.iter().map(factor).find(|factor| *factor < 0);
+    // Two of them would be a number of pods again.
+    negative.unwrap_or_else(|| count.iter().map(factor).fold(1, i64::saturating_mul))
 }
 
 impl JobKind {

@@ -1,6 +1,8 @@
 //! `MPIJob` of Kubeflow's MPI operator.
 
-use super::{Active, JobKind, List, Place, REPLICA_INDEX, Ranks, Ready, Shown, Status, kubeflow::ENDINGS};
+use super::{
+    Active, Factor, JobKind, List, Place, REPLICA_INDEX, Ranks, Ready, Shown, Status, kubeflow::ENDINGS,
+};
 
 /// `MPIJob`.
 pub static MPI_JOB: JobKind = JobKind {
@@ -15,13 +17,13 @@ pub static MPI_JOB: JobKind = JobKind {
             name: "launcher",
             at: "/spec/mpiReplicaSpecs/Launcher",
             template: "/template",
-            count: &[&["/replicas"]],
+            count: &[Factor::Smallest(&["/replicas"])],
         },
         Place::One {
             name: "worker",
             at: "/spec/mpiReplicaSpecs/Worker",
             template: "/template",
-            count: &[&["/replicas"]],
+            count: &[Factor::Smallest(&["/replicas"])],
         },
     ],
     ranks: Ranks::by(REPLICA_INDEX),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Active, Ended, JobKind, Message, Place, Ranks, Ready, Shown, Status};
+use super::{Active, Count, Ended, Factor, JobKind, Message, Place, Ranks, Ready, Shown, Status};
 
 /// `RayJob`. One that runs on a cluster that is there already brings no pods of its own.
 pub static RAY_JOB: JobKind = JobKind {
@@ -23,7 +23,7 @@ pub static RAY_JOB: JobKind = JobKind {
             list: "/spec/rayClusterSpec/workerGroupSpecs",
             name: "/groupName",
             template: "/template",
-            count: &[&["/replicas"], &["/numOfHosts"]],
+            count: WORKERS,
         },
         Place::Own {
             name: "submitter",
@@ -68,7 +68,7 @@ pub static RAY_CLUSTER: JobKind = JobKind {
             list: "/spec/workerGroupSpecs",
             name: "/groupName",
             template: "/template",
-            count: &[&["/replicas"], &["/numOfHosts"]],
+            count: WORKERS,
         },
     ],
     ranks: Ranks::NONE,
@@ -87,6 +87,11 @@ pub static RAY_CLUSTER: JobKind = JobKind {
 };
 
 const HEAD: &str = "head";
+/// `KubeRay` starts no fewer than the least and no more than the most, whatever the number is between.
+const WORKERS: Count = &[
+    Factor::Within { of: "/replicas", least: "/minReplicas", most: "/maxReplicas" },
+    Factor::Smallest(&["/numOfHosts"]),
+];
 const DEPLOYMENT: &str = "/status/jobDeploymentStatus";
 const OVER: Shown = Shown::Field(DEPLOYMENT, &["Complete", "Failed"]);
 
