@@ -11,7 +11,8 @@ use crate::credentials;
 
 /// The controllers that matter where nodes and pods are simulated; the others would only cost
 /// time at start.
-const CONTROLLERS: [&str; 14] = [
+const CONTROLLERS: [&str; 15] = [
+    "clusterrole-aggregation-controller",
     "cronjob-controller",
     "daemonset-controller",
     "deployment-controller",

@@ -3,11 +3,15 @@
 use std::path::Path;
 use std::{env, fs};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use whalezen_crds::manifest;
 
 fn main() -> Result<()> {
-    let folder = env::args_os().nth(1).context("usage: whalezen-crdgen <folder>")?;
+    const USAGE: &str = "usage: whalezen-crdgen <folder>";
+    let folder = env::args_os().nth(1).context(USAGE)?;
+    if folder.to_string_lossy().starts_with('-') {
+        bail!(USAGE);
+    }
     let folder = Path::new(&folder);
     let files = manifest::files()?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
