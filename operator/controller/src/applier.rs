@@ -15,7 +15,9 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep},
 };
-use whalezen_core::name::{ClusterQueueName, CohortName, FlavorName, LocalQueueKey, WorkloadKey};
+use whalezen_core::name::{
+    ClusterQueueName, CohortName, FlavorName, LocalQueueKey, TopologyName, WorkloadKey,
+};
 use whalezen_dialects::{kueue::jobs::JobKey, write::Note};
 
 use crate::{
@@ -53,6 +55,8 @@ pub enum Task {
     QueueFinalizer(ClusterQueueName),
     /// A flavor's finalizer comes or goes.
     FlavorFinalizer(FlavorName),
+    /// A topology's finalizer comes or goes.
+    TopologyFinalizer(TopologyName),
     /// A ClusterQueue's status.
     QueueStatus(ClusterQueueName),
     /// A LocalQueue's status.
@@ -84,7 +88,10 @@ impl Task {
             | Self::CohortStatus(_)
             | Self::CheckStatus(_)
             | Self::PolicyStatus(_) => 1,
-            Self::Report(_) | Self::QueueFinalizer(_) | Self::FlavorFinalizer(_) => 2,
+            Self::Report(_)
+            | Self::QueueFinalizer(_)
+            | Self::FlavorFinalizer(_)
+            | Self::TopologyFinalizer(_) => 2,
         }
     }
 }

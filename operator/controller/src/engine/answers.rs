@@ -24,6 +24,7 @@ impl Engine {
                 Task::Orphan(key) => self.objects.orphan_due(key),
                 Task::QueueFinalizer(name) => self.objects.queue_due(name),
                 Task::FlavorFinalizer(name) => self.objects.flavor_due(name),
+                Task::TopologyFinalizer(name) => self.objects.topology_due(name),
                 Task::CheckStatus(name) => self.objects.check_due(name),
                 Task::Provisioning(key) => self.objects.provisioning_due(key),
                 _ => {}
@@ -154,7 +155,9 @@ impl Engine {
                     }
                 }
                 Task::Report(key) => self.objects.state.report_again(key),
-                Task::QueueFinalizer(_) | Task::FlavorFinalizer(_) => self.finalizer(task),
+                Task::QueueFinalizer(_) | Task::FlavorFinalizer(_) | Task::TopologyFinalizer(_) => {
+                    self.finalizer(task);
+                }
                 Task::CheckStatus(name) => self.check_status(&name.clone(), now),
                 Task::Provisioning(key) => self.provision(&key.clone(), now),
                 _ => self.step(task, now),

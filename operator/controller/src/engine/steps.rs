@@ -25,6 +25,9 @@ impl Engine {
         for flavor in due.flavors {
             self.finalizer(Task::FlavorFinalizer(flavor));
         }
+        for topology in due.topologies {
+            self.finalizer(Task::TopologyFinalizer(topology));
+        }
         for check in due.checks {
             self.check_status(&check, now);
         }
@@ -33,7 +36,7 @@ impl Engine {
         }
     }
 
-    /// Hands over the finalizer of a queue or a flavor, if it has to come or go.
+    /// Hands over the finalizer of a queue, a flavor or a topology, if it has to come or go.
     pub(super) fn finalizer(&mut self, task: Task) {
         if self.applier.is_busy(&task) {
             self.missed.insert(task);
@@ -42,6 +45,7 @@ impl Engine {
         let write = match &task {
             Task::QueueFinalizer(queue) => self.objects.queue_finalizer(queue),
             Task::FlavorFinalizer(flavor) => self.objects.flavor_finalizer(flavor),
+            Task::TopologyFinalizer(topology) => self.objects.topology_finalizer(topology),
             _ => None,
         };
         match write {

@@ -29,7 +29,7 @@ use kube::ResourceExt;
 use serde_json::Value;
 use whalezen_core::{
     labels::Labels,
-    name::{ClusterQueueName, CohortName, FlavorName, LocalQueueKey, WorkloadKey},
+    name::{ClusterQueueName, CohortName, FlavorName, LocalQueueKey, TopologyName, WorkloadKey},
     queue::ClusterQueue,
     state::State,
     workload::Workload,
@@ -72,6 +72,7 @@ pub struct Objects {
     /// The status that each cohort shows.
     cohorts: BTreeMap<CohortName, Value>,
     flavors: BTreeMap<FlavorName, Kept>,
+    topologies: BTreeMap<TopologyName, Kept>,
     flavor_tolerations: BTreeMap<FlavorName, Vec<Toleration>>,
     kept_queues: BTreeMap<ClusterQueueName, Kept>,
     /// The `ClusterQueues` that are being deleted: each goes when nobody holds its quota any more.
@@ -95,6 +96,8 @@ pub struct Due {
     pub queues: BTreeSet<ClusterQueueName>,
     /// Flavors, for their finalizer.
     pub flavors: BTreeSet<FlavorName>,
+    /// Topologies, for theirs.
+    pub topologies: BTreeSet<TopologyName>,
     /// Checks that the cluster autoscaler answers, for their status.
     pub checks: BTreeSet<String>,
     /// Workloads with such checks.
@@ -127,6 +130,7 @@ impl Objects {
         self.flavor_tolerations.insert(name.clone(), object.spec.tolerations.clone());
         self.state.apply_flavor(quota::flavor(object));
         self.due.flavors.insert(name);
+        self.all_topologies_due();
     }
 
     /// A flavor is gone.
@@ -134,6 +138,7 @@ impl Objects {
         self.flavors.remove(name);
         self.flavor_tolerations.remove(name);
         self.state.delete_flavor(name);
+        self.all_topologies_due();
     }
 
     /// A cohort was seen.

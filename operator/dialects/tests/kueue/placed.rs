@@ -103,3 +103,23 @@ fn a_job_whose_pods_are_to_be_placed_has_a_workload_that_says_so() {
     let index = "batch.kubernetes.io/job-completion-index";
     assert_eq!(request, json!({ "preferred": "rack", "podIndexLabel": index }));
 }
+
+#[test]
+fn a_topology_is_kept_while_a_flavor_names_it() {
+    const IN_USE: &str = "kueue.x-k8s.io/resource-in-use";
+    let finalizers = |objects: &Objects| {
+        let write = objects.topology_finalizer(&"racks".into());
+        write.map(|write| write.body["metadata"]["finalizers"].clone())
+    };
+    let mut objects = seen(racks());
+    assert!(objects.take_due().topologies.contains(&"racks".into()));
+    assert_eq!(finalizers(&objects), Some(json!([IN_USE])));
+    see(&mut objects, &topology().version(2).finalizers([IN_USE]));
+    assert_eq!(finalizers(&objects), None);
+    see(&mut objects, &topology().version(3).finalizers([IN_USE]).deleting());
+    assert_eq!(finalizers(&objects), None);
+    objects.take_due();
+    see(&mut objects, &flavor("a100").version(2));
+    assert!(objects.take_due().topologies.contains(&"racks".into()));
+    assert_eq!(finalizers(&objects), Some(json!([])));
+}

@@ -5,16 +5,20 @@ use kube::ResourceExt;
 use whalezen_core::name::{HostName, PodKey, TopologyName};
 use whalezen_crds::kueue::v1beta2 as kueue;
 
-use super::{super::topology, Objects};
+use super::{super::topology, Objects, kept::Kept};
 
 impl Objects {
     /// A `Topology` was seen.
     pub fn apply_topology(&mut self, object: &kueue::Topology) {
+        let name = TopologyName::from(object.name_any());
+        self.topologies.insert(name.clone(), Kept::new(object));
+        self.due.topologies.insert(name);
         self.state.apply_topology(topology::topology(object));
     }
 
     /// A `Topology` is gone.
     pub fn delete_topology(&mut self, name: &TopologyName) {
+        self.topologies.remove(name);
         self.state.delete_topology(name);
     }
 

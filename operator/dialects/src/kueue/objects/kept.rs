@@ -1,7 +1,7 @@
-//! The finalizers that keep queues and flavors while they are in use.
+//! The finalizers that keep queues, flavors and topologies while they are in use.
 
 use kube::ResourceExt;
-use whalezen_core::name::{ClusterQueueName, FlavorName};
+use whalezen_core::name::{ClusterQueueName, FlavorName, TopologyName};
 use whalezen_crds::kueue::constants::RESOURCE_IN_USE_FINALIZER;
 
 use super::{
@@ -61,5 +61,18 @@ impl Objects {
             kept.version,
             &finalizers,
         ))
+    }
+
+    /// The finalizer of a topology, if it has to come or go.
+    pub fn topology_finalizer(&self, name: &TopologyName) -> Option<Write> {
+        let kept = self.topologies.get(name)?;
+        let mut flavors = self.state.flavors().values();
+        let finalizers = kept.finalizers(flavors.any(|flavor| flavor.topology.as_ref() == Some(name)))?;
+        Some(queues::finalizers("Topology", "topologies", name.as_str(), kept.version, &finalizers))
+    }
+
+    /// Each may be in use no more.
+    pub(super) fn all_topologies_due(&mut self) {
+        self.due.topologies.extend(self.topologies.keys().cloned());
     }
 }

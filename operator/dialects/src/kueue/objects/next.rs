@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use serde_json::Value;
 use whalezen_core::{
-    name::{ClusterQueueName, CohortName, FlavorName, LocalQueueKey, WorkloadKey},
+    name::{ClusterQueueName, CohortName, FlavorName, LocalQueueKey, TopologyName, WorkloadKey},
     plan::Admit,
     state::{Changed, Report},
     workload::Timestamp,
@@ -41,6 +41,7 @@ impl Objects {
         self.due.orphans.extend(orphans.collect::<Vec<_>>());
         self.due.queues.extend(self.kept_queues.keys().cloned());
         self.due.flavors.extend(self.flavors.keys().cloned());
+        self.all_topologies_due();
         self.all_checks_due();
     }
 
@@ -67,6 +68,11 @@ impl Objects {
     /// Makes the finalizer of a flavor due.
     pub fn flavor_due(&mut self, name: &FlavorName) {
         self.due.flavors.insert(name.clone());
+    }
+
+    /// Makes the finalizer of a topology due.
+    pub fn topology_due(&mut self, name: &TopologyName) {
+        self.due.topologies.insert(name.clone());
     }
 
     /// The names of all `ClusterQueues`, `LocalQueues` and cohorts.
