@@ -61,6 +61,8 @@ pub use process::Process;
 pub use replicas::{Replicas, built_operator};
 pub use supervisor::Exit;
 
+/// The annotation of a node that is dead, and of the pods on it: nobody makes that ready or ends these.
+pub const DEAD_ANNOTATION: &str = "whalezen.dev/dead";
 /// How long a pod runs before it ends, for example `90s`; without it, until it is deleted.
 pub const DURATION_ANNOTATION: &str = "whalezen.dev/duration";
 /// The code a pod ends with after its duration; 0 without it.

@@ -186,7 +186,7 @@ impl Ground {
             "Job" | "CronJob" => ("batch", "v1"),
             "Deployment" | "StatefulSet" => ("apps", "v1"),
             "LeaderWorkerSet" => ("leaderworkerset.x-k8s.io", "v1"),
-            "Pod" | "PodTemplate" | "Namespace" | "LimitRange" => ("", "v1"),
+            "Pod" | "PodTemplate" | "Namespace" | "Node" | "LimitRange" => ("", "v1"),
             "RuntimeClass" => ("node.k8s.io", "v1"),
             "Event" => ("events.k8s.io", "v1"),
             "PriorityClass" => ("scheduling.k8s.io", "v1"),
@@ -204,7 +204,7 @@ impl Ground {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         let of_the_cluster = match group {
             "kueue.x-k8s.io" => !matches!(kind, "LocalQueue" | "Workload"),
-            "" => kind == "Namespace",
+            "" => matches!(kind, "Namespace" | "Node"),
             "node.k8s.io" | "scheduling.k8s.io" | "scheduling.gen.io" | "apiextensions.k8s.io" => true,
             _ => false,
         };

@@ -23,6 +23,7 @@ mod kubectl;
 mod kueuectl;
 mod leader;
 mod life;
+mod nodes;
 mod objects;
 mod pods;
 mod policies;

@@ -4,7 +4,10 @@ use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context, anyhow};
 use clap::Parser;
-use whalezen_dialects::kueue::configuration::{self, Configuration};
+use whalezen_dialects::kueue::{
+    configuration::{self, Configuration},
+    settings::LostAfter,
+};
 
 use crate::log::Limits;
 
@@ -57,6 +60,12 @@ pub struct Args {
     /// How many of them may come at once; without it the configuration file says.
     #[arg(long)]
     kube_api_burst: Option<u32>,
+
+    /// For how many seconds a node may be not ready, or gone, until the end of pods that are being deleted on it is not
+    /// waited for any more: their jobs give their quota back. Where a node has the taint `node.kubernetes.io/out-of-service`
+    /// that is at once.
+    #[arg(long, default_value_t = 300)]
+    lost_node_seconds: u32,
 
     /// A folder for the decision log: who got or lost what, for whom, under which policy, when; and for the journal of
     /// what that was decided on. Without it none is kept.
@@ -122,6 +131,7 @@ impl Args {
         };
         configuration.rate.qps = self.kube_api_qps.or(configuration.rate.qps);
         configuration.rate.burst = self.kube_api_burst.unwrap_or(configuration.rate.burst);
+        configuration.settings.lost_after = LostAfter(Duration::from_secs(self.lost_node_seconds.into()));
         Ok(configuration)
     }
 

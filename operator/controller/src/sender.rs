@@ -111,6 +111,8 @@ pub enum Order {
         job: Target,
         /// The Workload's name.
         workload: String,
+        /// How many of its pods are lost and not waited for.
+        lost: usize,
     },
 }
 
@@ -220,12 +222,12 @@ impl Sender {
                 }
                 self.ask_for_nodes(&provisioning::requested(&workload, &request, &config, &placed)).await
             }
-            Order::RestoreJob { job, workload } => {
+            Order::RestoreJob { job, workload, lost } => {
                 let namespace = job.namespace.clone().unwrap_or_default();
                 let workloads: Api<Workload> = Api::namespaced(self.client.clone(), &namespace);
                 let workload = self.count("GET", "workloads", workloads.get(&workload).await)?;
                 let job = self.job(&job).await?;
-                match job.restore(&workload) {
+                match job.restore(&workload, lost) {
                     Some(write) => self.write(write).await,
                     None => Ok(Answer::Job(job)),
                 }

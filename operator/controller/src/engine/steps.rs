@@ -112,7 +112,9 @@ impl Engine {
                 else {
                     return;
                 };
-                (Order::RestoreJob { job: job.target.clone(), workload: workload.name.to_string() }, None)
+                let lost = self.objects.lost(key, now).pods.len();
+                let (job, workload) = (job.target.clone(), workload.name.to_string());
+                (Order::RestoreJob { job, workload, lost }, None)
             }
             (
                 Step::Create(_)

@@ -17,6 +17,7 @@ use whalezen_crds::kueue::{
 pub use super::owned::ADMISSION_MANAGER;
 use super::{
     conditions::{self, Saying},
+    jobs::lost::PODS_LOST,
     owned::{Owned, apply},
     reasons,
     workload::{WorkloadView, quantities},
@@ -46,7 +47,7 @@ pub fn admit(admit: &Admit, view: &WorkloadView, terms: &Terms) -> Write {
     let mut own = Owned::holding(view, Some(&admit.admission), admit.at);
     let message = format!("Quota reserved in ClusterQueue {}", admit.admission.cluster_queue);
     own.say(types::QUOTA_RESERVED, true, "QuotaReserved", &message);
-    for ended in [types::EVICTED, types::PREEMPTED, types::BLOCKED_ON_PREEMPTION_GATES] {
+    for ended in [types::EVICTED, types::PREEMPTED, types::BLOCKED_ON_PREEMPTION_GATES, PODS_LOST] {
         if let Some(before) = conditions::find(&view.conditions, ended).filter(|c| c.status == "True") {
             own.say(ended, false, "QuotaReserved", &format!("Previously: {}", before.message));
         }
@@ -138,11 +139,12 @@ fn requests(pod_set: &PodSet) -> Option<Value> {
 }
 
 /// Takes the quota back of a workload of which nothing runs: it was evicted, or never had leave to run. `obstacle` is
-/// why it cannot queue at once, if it cannot.
+/// why it cannot queue at once, if it cannot, and `lost` what there is to say of pods whose end is not waited for.
 pub fn release(
     key: &WorkloadKey,
     view: &WorkloadView,
     obstacle: Option<Verdict>,
+    lost: Option<&str>,
     granular: bool,
     now: Timestamp,
 ) -> Write {
@@ -151,6 +153,9 @@ pub fn release(
         conditions::find(&view.conditions, types::EVICTED).filter(|evicted| evicted.status == "True");
     if let Some(evicted) = evicted {
         requeue(&mut own, &evicted.reason, &evicted.message, now);
+    }
+    if let Some(lost) = lost {
+        own.say(PODS_LOST, true, reason::evicted::NODE_FAILURES, lost);
     }
     let message = evicted.map_or("The workload lost its quota", |evicted| &evicted.message);
     let pending = || Verdict::new(Reason::PendingEvaluation, message);

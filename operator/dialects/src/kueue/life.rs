@@ -152,6 +152,7 @@ fn holding(of: Of<'_>, given: &Admission, around: Surroundings<'_>, idle: bool) 
                 of.key,
                 of.view,
                 Some(obstacle),
+                None,
                 around.settings.granular_reasons,
                 around.now,
             )),

@@ -13,6 +13,7 @@
 //! | [`queues`] | what it writes to the status of queues |
 //! | [`life`] | what befalls a Workload, whatever job it stands for |
 //! | [`milestones`] | what happened to a Workload between two looks at it |
+//! | [`hosts`] | nodes, and the pods on them of which nothing is heard any more |
 //! | [`jobs`] | the life of a job under a queue |
 //! | [`provisioning`] | the admission checks that the cluster autoscaler answers |
 //! | [`settings`] | what an administrator decides for the whole cluster |
@@ -24,6 +25,7 @@ pub mod admission;
 pub mod conditions;
 pub mod configuration;
 pub mod conversion;
+pub mod hosts;
 pub mod jobs;
 pub mod life;
 pub mod milestones;

@@ -8,6 +8,7 @@ mod ground;
 mod groups;
 mod jobs;
 mod kept;
+mod lost;
 mod measured;
 mod next;
 mod provisioning;
@@ -40,6 +41,7 @@ use self::{
     families::Families, groups::Groups, kept::Kept, serving::Serving, shared::Shared, unbound::Unbound,
 };
 use super::{
+    hosts::Hosts,
     jobs::{JobKey, JobView, Priorities},
     milestones::Milestone,
     pods::Pods,
@@ -83,6 +85,7 @@ pub struct Objects {
     /// What is known of checks that the cluster autoscaler answers.
     provisioning: Known,
     unbound: Unbound,
+    hosts: Hosts,
 }
 
 /// Whose next step may have changed.

@@ -17,6 +17,7 @@ use whalezen_crds::kueue::{
 
 use super::{
     conditions::{self, Saying},
+    jobs::lost::PODS_LOST,
     topology,
     workload::{WorkloadView, quantities},
     workload_target,
@@ -27,7 +28,7 @@ use crate::write::{Verb, Write};
 pub const ADMISSION_MANAGER: &str = "kueue-admission";
 
 /// The condition types that it owns.
-const CONDITIONS: [&str; 9] = [
+const CONDITIONS: [&str; 10] = [
     types::QUOTA_RESERVED,
     types::BLOCKED_ON_PREEMPTION_GATES,
     types::EVICTED,
@@ -37,6 +38,7 @@ const CONDITIONS: [&str; 9] = [
     types::DEACTIVATION_TARGET,
     types::FINISHED,
     types::PODS_READY,
+    PODS_LOST,
 ];
 
 /// What is said of pods that are not ready when they are first waited for.

@@ -40,6 +40,8 @@ pub struct Settings {
     pub granular_reasons: bool,
     /// How pods are placed (Kueue's gates `TASProfileMixed` and `TASBalancedPlacement`).
     pub placement: Profile,
+    /// How long a node may be not ready before pods that are being deleted on it are taken for lost.
+    pub lost_after: LostAfter,
 }
 
 impl Settings {
@@ -181,6 +183,17 @@ pub enum Undeclared {
     Block,
     /// It does not count.
     Ignore,
+}
+
+/// How long a node may be not ready before pods that are being deleted on it are taken for lost: as long as Kubernetes waits
+/// before it evicts pods from such a node, unless an administrator says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LostAfter(pub Duration);
+
+impl Default for LostAfter {
+    fn default() -> Self {
+        Self(Duration::from_mins(5))
+    }
 }
 
 /// The namespaces in which jobs are managed: all of them unless a selector says otherwise.

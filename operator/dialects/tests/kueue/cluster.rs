@@ -512,7 +512,7 @@ impl Cluster {
                 let name = self.operator.workload_of(key).unwrap().name.to_string();
                 let workload = self.get("Workload", &name).cloned().ok_or(Refused::Gone)?;
                 let job = self.job().cloned().ok_or(Refused::Gone)?;
-                let write = read(job.clone()).restore(&serde_json::from_value(workload).unwrap());
+                let write = read(job.clone()).restore(&serde_json::from_value(workload).unwrap(), 0);
                 write.map_or(Ok(job), |write| self.send(&write))?
             }
         };

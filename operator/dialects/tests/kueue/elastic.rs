@@ -183,7 +183,7 @@ fn a_stopped_job_asks_for_all_of_its_pods_again() {
     let evicted = given_one().condition("Evicted", true, "Preempted", "");
     assert_eq!(word(&next([evicted, stopped()])), "restore");
     let put_back = |job: Object, field: &str| {
-        let write = job.job().restore(&given_one().read()).unwrap();
+        let write = job.job().restore(&given_one().read(), 0).unwrap();
         let path = format!("/spec/{field}");
         let operations = write.body.as_array().unwrap().clone();
         operations

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A Job that a `JobSet` made for one of its parts.
-fn part(of: &str) -> Object {
+pub fn part(of: &str) -> Object {
     let owner = json!([{
         "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "train", "uid": of, "controller": true,
     }]);
@@ -170,7 +170,7 @@ fn a_train_job_is_queued_with_the_pods_that_its_controller_made_of_it() {
         word(&next("TrainJob", &operator([stopped.clone(), running.clone(), evicted.clone()]))),
         "restore"
     );
-    let restored = patched(&stopped, &stopped.job().restore(&evicted.read()).unwrap()).version(4);
+    let restored = patched(&stopped, &stopped.job().restore(&evicted.read(), 0).unwrap()).version(4);
     let late = operator([restored.clone(), running, evicted.clone()]);
     assert_eq!(word(&next("TrainJob", &late)), "rest", "until what it made is as it was, too");
     assert_eq!(word(&next("TrainJob", &operator([restored, made, evicted]))), "release");

@@ -302,7 +302,7 @@ fn a_stopped_job_gets_its_template_back_but_for_what_the_job_controller_put_ther
     of["spec"]["podSets"][0]["template"]["metadata"]["labels"]["kueue.x-k8s.io/podset"] = json!("main");
     of["spec"]["podSets"][0]["template"]["spec"]["tolerations"] = own.clone();
     let job = job("train").version(3).injected(&train(), "a100");
-    let write = job.job().restore(&serde_json::from_value(of.clone()).unwrap()).unwrap();
+    let write = job.job().restore(&serde_json::from_value(of.clone()).unwrap(), 0).unwrap();
     let body = json!([
         { "op": "replace", "path": "/metadata/resourceVersion", "value": "3" },
         { "op": "add", "path": "/spec/template/metadata/labels", "value": {
@@ -314,7 +314,7 @@ fn a_stopped_job_gets_its_template_back_but_for_what_the_job_controller_put_ther
     ]);
     assert_write(&write, "Job/train", Verb::Json, &body);
     let moved_on = job.running(2);
-    assert_eq!(moved_on.job().restore(&serde_json::from_value(of).unwrap()), None);
+    assert_eq!(moved_on.job().restore(&serde_json::from_value(of).unwrap(), 0), None);
 }
 
 #[test]

@@ -220,7 +220,7 @@ fn a_job_of_any_kind_is_queued_started_whole_on_its_flavors_nodes_and_put_back_a
         assert_eq!(word(&unnoticed), "rest", "the controller of {kind} has not taken notice");
         let stopped = at_rest(kind, stopped).version(4);
         assert_eq!(word(&next(kind, &operator([stopped.clone(), evicted.clone()]))), "restore", "{kind}");
-        let back = stopped.job().restore(&evicted.read()).unwrap();
+        let back = stopped.job().restore(&evicted.read(), 0).unwrap();
         let restored = patched(&stopped, &back).version(5);
         assert_eq!(spec_without_marks(&restored), spec_without_marks(&job), "{kind}");
         assert_eq!(word(&next(kind, &operator([restored, evicted]))), "release", "{kind}");
@@ -461,7 +461,7 @@ proptest! {
             objects.next_step(&due, NOW);
         }
         if serde_json::from_value::<kube::core::DynamicObject>(changed.clone()).is_ok() {
-            Object(changed).job().restore(&workload.read());
+            Object(changed).job().restore(&workload.read(), 0);
         }
     }
 }

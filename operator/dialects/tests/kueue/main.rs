@@ -19,6 +19,8 @@ mod kinds;
 #[cfg(test)]
 mod life;
 #[cfg(test)]
+mod lost;
+#[cfg(test)]
 mod milestones;
 #[cfg(test)]
 mod object;

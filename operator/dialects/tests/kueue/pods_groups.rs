@@ -33,7 +33,7 @@ fn annotated(pod: Object, key: &str, value: &str) -> Object {
 }
 
 /// Two workers of a group of two.
-fn two() -> [Object; 2] {
+pub fn two() -> [Object; 2] {
     [member("a", 2, "worker", 1), member("b", 2, "worker", 2)]
 }
 
@@ -43,7 +43,7 @@ fn phase(pod: &Object, phase: &str) -> Object {
 }
 
 /// A pod past its gate.
-fn runs(pod: &Object) -> Object {
+pub fn runs(pod: &Object) -> Object {
     let mark = annotated(pod.clone(), "kueue.x-k8s.io/workload", "g");
     phase(&mark.put("/spec/schedulingGates", Value::Null), "Running")
         .put("/spec/nodeSelector", json!({ "gpu": "a100" }))
@@ -59,7 +59,7 @@ fn workload() -> Object {
     whole(&two()).unwrap()
 }
 
-fn admitted_group() -> Object {
+pub fn admitted_group() -> Object {
     let [a, b] = two();
     let (write, _) = admitted(&mut operator([a, b, workload()]));
     workload().version(2).put("/status", write.body["status"].clone())

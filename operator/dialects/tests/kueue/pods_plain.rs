@@ -36,7 +36,7 @@ pub fn pod() -> Object {
 }
 
 /// The pod once it runs by its Workload.
-fn running() -> Object {
+pub fn running() -> Object {
     let start = write(step([pod(), admitted_workload("Pod", &pod())]));
     patched(&pod(), &start).version(5).put("/status/phase", json!("Running"))
 }

@@ -20,8 +20,8 @@ use crate::kueue::{
     jobs::kinds,
     quota::selector,
     settings::{
-        Frameworks, ManagedNamespaces, PodsReady, Requeuing, RequeuingTimestamp, Resources, Settings,
-        Transformation, Undeclared,
+        Frameworks, LostAfter, ManagedNamespaces, PodsReady, Requeuing, RequeuingTimestamp, Resources,
+        Settings, Transformation, Undeclared,
     },
 };
 
@@ -76,6 +76,8 @@ pub(super) fn of(
                 fills_up_the_unconstrained: gates.is_on("TASProfileMixed"),
                 balances: gates.is_on("TASBalancedPlacement"),
             },
+            // No field of the file says it.
+            lost_after: LostAfter::default(),
         },
         warnings: vec![],
     }

@@ -52,6 +52,7 @@ pub fn view(job: &Job) -> JobView {
         active: so_many(|status| status.active).saturating_add(so_many(|status| status.terminating)),
         unready: unready(job),
         ending: ending("Complete", true).or_else(|| ending("Failed", false)),
+        ends: ending("SuccessCriteriaMet", true).or_else(|| ending("FailureTarget", false)),
         pods: pods(DEFAULT_POD_SET, template, pods_count(job), min_pods_count(job))
             .map(|pods| Arc::from([pods])),
         injected: injected(template),

@@ -10,6 +10,7 @@ pub mod build;
 mod described;
 pub mod group;
 pub mod kinds;
+pub mod lost;
 mod matching;
 mod placement;
 pub mod pod;
@@ -35,6 +36,7 @@ use whalezen_crds::kueue::{
 };
 
 use self::{
+    lost::release,
     matching::{matches, resized},
     placement::Unplaceable,
 };
@@ -204,7 +206,8 @@ pub fn next(job: &JobView, of: Option<Of<'_>>, around: Surroundings<'_>) -> Step
     if of.workload.admission().is_some() && of.view.is(types::EVICTED) {
         let why = super::conditions::find(&of.view.conditions, types::EVICTED);
         let why = why.map_or("", |condition| &condition.message);
-        return bring_to_rest(job, Cause::Evicted, why, around.now).unwrap_or_else(|| release(of, around));
+        return bring_to_rest(job, Cause::Evicted, why, around.now)
+            .unwrap_or_else(|| release(job, of, around));
     }
     if let Some(step) = reclaim(job, of).or_else(|| group::tell(job, of, around.now)) {
         return step;
@@ -221,12 +224,6 @@ pub fn next(job: &JobView, of: Option<Of<'_>>, around: Surroundings<'_>) -> Step
         return Step::Update(priority_now(job, of, around));
     }
     keep_up(job, of, around)
-}
-
-/// Takes back what an evicted Workload holds, now that nothing runs by it.
-fn release(of: Of<'_>, around: Surroundings<'_>) -> Step {
-    let (obstacle, granular) = (around.state.obstacle(of.key), around.settings.granular_reasons);
-    write(admission::release(of.key, of.view, obstacle, granular, around.now))
 }
 
 /// A job whose Workload is being deleted: it stops first, unless it is over.

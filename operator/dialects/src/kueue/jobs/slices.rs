@@ -16,8 +16,9 @@ use super::{
     super::{admission, life::Fate, pods::Pods, workload_target},
     Cause, JobView, Of, Step, Surroundings, bring_to_rest, delete_workload, deleted, fate, finish, keep_up,
     let_go,
+    lost::release,
     placement::Added,
-    priority_now, release, without_workload,
+    priority_now, without_workload,
     writes::seen_as,
 };
 use crate::write::{Note, Target, Verb, Write};
@@ -125,7 +126,7 @@ fn prepare(job: &JobView, next: Of<'_>, around: Surroundings<'_>) -> Step {
         return Step::Write(write, note);
     }
     if holds(&next) && next.view.is(types::EVICTED) {
-        return release(next, around);
+        return release(job, next, around);
     }
     resize(job, next).unwrap_or_else(|| keep_up(job, next, around))
 }

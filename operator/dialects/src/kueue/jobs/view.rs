@@ -13,6 +13,7 @@ use whalezen_crds::kueue::{
 
 use super::{
     super::{
+        hosts::Lost,
         pods::Pods,
         workload::{gates, version},
     },
@@ -87,6 +88,10 @@ pub struct JobView {
     pub unready: i32,
     /// How it ended, if it has.
     pub ending: Option<Ending>,
+    /// How it ends once its pods have, if that is settled.
+    pub ends: Option<Ending>,
+    /// Pods of it of which nothing is heard any more. They are not counted as active.
+    pub lost: Lost,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Its pods as it asks for them now, or what is wrong with them.
@@ -198,6 +203,8 @@ impl JobView {
             active: 0,
             unready: 0,
             ending: None,
+            ends: None,
+            lost: Lost::default(),
             deleting: metadata.deletion_timestamp.is_some(),
             pods: Ok(Arc::from([])),
             injected: None,

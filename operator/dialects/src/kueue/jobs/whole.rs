@@ -169,9 +169,13 @@ impl AnyJob {
     }
 
     /// The patch that puts a job that rests back as its Workload remembers it, unless it has moved on and cannot be changed
-    /// now.
-    pub fn restore(&self, workload: &Workload) -> Option<Write> {
-        let JobView { at_rest: true, active: 0, .. } = self.view() else { return None };
+    /// now. So many of its pods are `lost`, and not waited for.
+    pub fn restore(&self, workload: &Workload, lost: usize) -> Option<Write> {
+        let view = self.view();
+        let rests = view.at_rest || (lost > 0 && view.suspended && view.waits_for_pods());
+        if !rests || usize::try_from(view.active).is_ok_and(|active| active > lost) {
+            return None;
+        }
         let more = match self {
             Self::Batch(job) => batch::size_as_asked(job, workload),
             Self::Pod(_) => return None,

@@ -81,7 +81,7 @@ impl Objects {
     }
 
     /// All that the job of this uid made, and what those made.
-    fn below(&self, uid: &str) -> impl Iterator<Item = (&JobKey, &JobView)> {
+    pub(super) fn below(&self, uid: &str) -> impl Iterator<Item = (&JobKey, &JobView)> {
         let mut found: Vec<(&JobKey, &JobView)> = Vec::new();
         let mut makers = vec![uid];
         for _ in 0..DEPTH {
@@ -105,9 +105,14 @@ impl Objects {
         self.jobs.get_key_value(top)
     }
 
-    /// A job as it is with all that it made: what of that runs is of it. None as long as that does not show what its pods are,
+    /// A job as it is with all that it made: what of that runs is of it, and what is lost is not waited for. None as long as that does not show what its pods are,
     /// or what was taken back of them.
-    pub(super) fn whole<'a>(&self, key: &JobKey, job: &'a JobView) -> Option<Cow<'a, JobView>> {
+    pub(super) fn whole<'a>(
+        &self,
+        key: &JobKey,
+        job: &'a JobView,
+        now: Timestamp,
+    ) -> Option<Cow<'a, JobView>> {
         let below = || self.below(&job.uid).filter(|(below, _)| below.namespace == key.namespace);
         let mut whole = Cow::Borrowed(job);
         if let Some(kind) = job.kind.makes().filter(|_| job.ending.is_none() && !job.deleting) {
@@ -123,7 +128,7 @@ impl Objects {
             let whole = whole.to_mut();
             (whole.active, whole.at_rest) = (running, false);
         }
-        Some(whole)
+        Some(self.without_lost(key, whole, now))
     }
 
     /// The next step of a job that is queued with another. It has no Workload of its own, and does not run before the other

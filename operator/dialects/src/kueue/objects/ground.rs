@@ -24,6 +24,9 @@ impl Objects {
 
     /// A node was seen. One that takes no pods now is as good as gone.
     pub fn apply_node(&mut self, object: &v1::Node) {
+        if self.hosts.see_node(object) {
+            self.ending_on_due(&object.name_any().into());
+        }
         match topology::node(object) {
             Some(node) => self.state.apply_node(node),
             None => self.state.delete_node(&object.name_any().into()),
@@ -32,20 +35,28 @@ impl Objects {
 
     /// A node is gone.
     pub fn delete_node(&mut self, name: &HostName) {
+        self.hosts.lose_node(name);
+        self.ending_on_due(name);
         self.state.delete_node(name);
     }
 
     /// A pod was seen. One that takes no room, or whose placement accounts for it, is as good as gone.
     pub fn apply_pod(&mut self, object: &v1::Pod) {
         let key = PodKey::new(object.namespace().unwrap_or_default(), object.name_any());
+        if let Some(job) = self.hosts.see_pod(&key, object) {
+            self.uid_due(&job);
+        }
         match topology::pod(object) {
             Some(pod) => self.state.apply_pod(pod),
-            None => self.delete_pod(&key),
+            None => self.state.delete_pod(&key),
         }
     }
 
     /// A pod is gone.
     pub fn delete_pod(&mut self, key: &PodKey) {
+        if let Some(job) = self.hosts.lose_pod(key) {
+            self.uid_due(&job);
+        }
         self.state.delete_pod(key);
     }
 }

@@ -146,7 +146,7 @@ impl Objects {
         if let Some(above) = self.queued_with(key, job) {
             return self.next_step_with(key, job, above, now);
         }
-        let Some(job) = self.whole(key, job) else { return Step::Rest };
+        let Some(job) = self.whole(key, job, now) else { return Step::Rest };
         let job = &*job;
         match self.step_of(key, job, now) {
             Step::Rest => {
@@ -225,7 +225,7 @@ impl Objects {
             Fate::Until(at) => at,
             Fate::Write(..) => None,
         };
-        [fate, self.bind_again(key, of, now)].into_iter().flatten().min()
+        [fate, self.bind_again(key, of, now), self.loses(key, now)].into_iter().flatten().min()
     }
 
     /// The same for a Workload whose job is not known.
