@@ -2,7 +2,7 @@
 //!
 //! Everybody's pods take room, so this happens in a cluster of its own: two racks of four nodes with eight GPUs each.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
 use whalezen_e2e::RACK_LABEL;
@@ -15,8 +15,8 @@ pub const REQUIRED: &str = "kueue.x-k8s.io/podset-required-topology";
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 /// Queues of this name, whose pods are placed in racks and on hosts.
-pub async fn placed(name: &str) -> Ground {
-    let ground = Ground::bare(&Site::start(8, true).await, name).await;
+pub async fn placed(site: &Arc<Site>, name: &str) -> Ground {
+    let ground = Ground::bare(site, name).await;
     let levels = json!([{ "nodeLabel": RACK_LABEL }, { "nodeLabel": HOST }]);
     ground.apply(&kueue("Topology", name, json!({ "spec": { "levels": levels } }))).await;
     let mut flavor = flavor(name);
@@ -32,7 +32,12 @@ pub async fn placed(name: &str) -> Ground {
 
 /// An indexed Job of four pods, each of which needs a whole node, in one rack.
 fn gang(name: &str) -> Value {
-    let mut job = job(name, 4, 8, None);
+    in_a_rack(name, 4)
+}
+
+/// The same of so many pods.
+pub fn in_a_rack(name: &str, pods: u32) -> Value {
+    let mut job = job(name, pods, 8, None);
     job["spec"]["completionMode"] = json!("Indexed");
     job["spec"]["template"]["metadata"]["annotations"][REQUIRED] = json!(RACK_LABEL);
     job
@@ -49,11 +54,13 @@ fn hostile(node: &str) -> Value {
     })
 }
 
-/// The nodes of a Job's pods, by index.
-async fn nodes(ground: &Ground, job: &str) -> Vec<String> {
+/// The nodes of a Job's pods that are neither over nor on their way out, by index.
+pub async fn nodes(ground: &Ground, job: &str) -> Vec<String> {
     let index = |pod: &Value| pod["metadata"]["labels"][INDEX].as_str().unwrap().parse::<usize>().unwrap();
     let pods = ground.pods(job).await;
-    let live = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+    let goes_on =
+        |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["phase"] != "Failed";
+    let live = pods.iter().filter(goes_on);
     let nodes: BTreeMap<usize, String> =
         live.map(|pod| (index(pod), text(pod, "/spec/nodeName").to_owned())).collect();
     nodes.into_values().collect()
@@ -70,7 +77,7 @@ fn is_clean(job: &Value) -> bool {
 
 #[tokio::test]
 async fn a_gang_runs_in_one_rack_each_pod_on_the_host_of_its_rank_or_waits_for_a_rack() {
-    let ground = placed("racks").await;
+    let ground = placed(&Site::start(8, true).await, "racks").await;
     ground.create(hostile("a100-1")).await;
     ground.sees("Pod", "hostile", "is on its node", |pod| text(pod, "/spec/nodeName") == "a100-1").await;
 

@@ -40,7 +40,7 @@ async fn node(ground: &Ground, name: &str) -> String {
 
 #[tokio::test]
 async fn pods_alone_in_groups_and_of_a_stateful_set_run_on_the_hosts_that_were_chosen_for_them() {
-    let ground = placed("placed-pods").await;
+    let ground = placed(&Site::start(8, true).await, "placed-pods").await;
     let mut template = pod("");
     template["metadata"] = json!({ "labels": { "app": "db" }, "annotations": { REQUIRED: RACK_LABEL } });
     template["spec"]["restartPolicy"] = json!("Always");

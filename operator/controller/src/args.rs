@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow};
 use clap::Parser;
 use whalezen_dialects::kueue::{
     configuration::{self, Configuration},
-    settings::LostAfter,
+    settings::{LostAfter, StuckAfter},
 };
 
 use crate::log::Limits;
@@ -66,6 +66,11 @@ pub struct Args {
     /// that is at once.
     #[arg(long, default_value_t = 300)]
     lost_node_seconds: u32,
+
+    /// For how many seconds a pod may wait for room on the host that was chosen for it, which somebody else took, until its
+    /// job is stopped and queues again.
+    #[arg(long, default_value_t = 60)]
+    stuck_pod_seconds: u32,
 
     /// A folder for the decision log: who got or lost what, for whom, under which policy, when; and for the journal of
     /// what that was decided on. Without it none is kept.
@@ -132,6 +137,7 @@ impl Args {
         configuration.rate.qps = self.kube_api_qps.or(configuration.rate.qps);
         configuration.rate.burst = self.kube_api_burst.unwrap_or(configuration.rate.burst);
         configuration.settings.lost_after = LostAfter(Duration::from_secs(self.lost_node_seconds.into()));
+        configuration.settings.stuck_after = StuckAfter(Duration::from_secs(self.stuck_pod_seconds.into()));
         Ok(configuration)
     }
 

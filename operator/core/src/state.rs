@@ -19,6 +19,7 @@ mod ground;
 mod holders;
 mod memories;
 mod places;
+mod repair;
 mod reports;
 mod slices;
 mod snapshot;
@@ -82,6 +83,9 @@ pub struct Facts {
     workloads: BTreeMap<WorkloadKey, Workload>,
     /// Admissions that are believed and not yet confirmed by the API server.
     assumed: BTreeMap<WorkloadKey, Admission>,
+    /// What workloads hold after they got another place, as it is being written.
+    #[serde(default)]
+    moved: BTreeMap<WorkloadKey, Admission>,
     /// Workloads whose admission the API server refused, until they change or are tried again.
     refused: BTreeMap<WorkloadKey, String>,
     /// Workloads that are to stop so that another fits, until their objects say so.

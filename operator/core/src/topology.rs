@@ -18,6 +18,7 @@ mod balanced;
 mod capacity;
 mod choice;
 mod misfit;
+mod replace;
 mod shape;
 mod spread;
 mod stay;
@@ -140,6 +141,16 @@ impl Placement {
     /// Whether each of its domains is one node.
     pub fn is_on_hosts(&self) -> bool {
         self.levels.last().is_some_and(|level| **level == *HOST)
+    }
+
+    /// The names of the hosts, where each of its domains is one.
+    pub fn hosts(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.spots.iter().filter(|_| self.is_on_hosts()).filter_map(|spot| spot.values.last())
+    }
+
+    /// Whether pods are on this host.
+    pub fn has(&self, host: &str) -> bool {
+        self.hosts().any(|name| **name == *host)
     }
 }
 

@@ -67,6 +67,11 @@ pub struct PodSetAssignment {
 }
 
 impl PodSetAssignment {
+    /// Whether pods of it were placed on this host.
+    pub fn is_on(&self, host: &str) -> bool {
+        self.placement.as_ref().is_some_and(|placement| placement.has(host))
+    }
+
     /// What it uses, by flavor and resource.
     fn usage(&self) -> impl Iterator<Item = (FlavorResource, Amount)> {
         self.flavors.iter().map(|(resource, flavor)| {

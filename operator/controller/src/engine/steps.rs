@@ -75,6 +75,11 @@ impl Engine {
                 self.retries.settled(&task);
                 return;
             }
+            (Step::Move(write, note, moved), Task::Job(key)) => {
+                let Some(workload) = self.objects.workload_of(key).cloned() else { return };
+                self.objects.state.assume_move(&workload, *moved);
+                (Order::Write(write), Some(note))
+            }
             (Step::Stuck(note), Task::Job(key)) => return self.tell_stuck(key, note),
             (Step::Write(write, note), _) => (Order::Write(write), note),
             (Step::Create(priority), Task::Job(key)) => {
@@ -123,6 +128,7 @@ impl Engine {
                 | Step::Bind { .. }
                 | Step::Update(_)
                 | Step::Restore
+                | Step::Move(..)
                 | Step::Stuck(_),
                 _,
             ) => return,

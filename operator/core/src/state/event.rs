@@ -17,7 +17,7 @@ use crate::{
     queue::{Check, ClusterQueue, Cohort, LocalQueue},
     topology::{Node, Pod, Topology},
     verdict::Told,
-    workload::{PodSet, Timestamp, Workload},
+    workload::{Admission, PodSet, Timestamp, Workload},
 };
 
 /// What a state can be told, beside that a plan is followed: all that may change what a plan made from it depends on.
@@ -76,6 +76,8 @@ pub enum Event {
     },
     /// A planned admission is being written.
     Assumed(Box<Admit>),
+    /// A workload gets another place; that is being written, and this is what it holds then.
+    Moved(WorkloadKey, Box<Admission>),
     /// A write was accepted, and this is the workload now.
     Confirmed(Box<Workload>),
     /// An assumption is taken back.

@@ -71,6 +71,7 @@ impl State {
                 Some((admission, !checked, false, None))
             }
             (None, Phase::Reserved { admission, admitted, evicted, .. }) => {
+                let admission = self.facts.moved.get(&workload.key).unwrap_or(admission);
                 Some((admission, *admitted, workload.pods_ready, *evicted))
             }
             (None, Phase::Pending | Phase::Finished) => None,

@@ -16,7 +16,7 @@ use crate::{
     plan::{Admit, Plan, Policy},
     queue::{Check, ClusterQueue, Cohort, LocalQueue},
     topology::{Node, Pod, Topology},
-    workload::{PodSet, Timestamp, Workload},
+    workload::{Admission, PodSet, Timestamp, Workload},
 };
 
 /// The record.
@@ -104,6 +104,7 @@ impl State {
                 self.see_count(&workload, pod_sets, inadmissible);
             }
             Event::Assumed(admit) => self.believe(*admit),
+            Event::Moved(key, admission) => self.believe_move(&key, *admission),
             Event::Confirmed(workload) => self.see_written(*workload),
             Event::Forgotten(key) => self.take_back(&key),
             Event::Refused(key, problem) => self.take_back_for_good(&key, problem),
@@ -264,6 +265,11 @@ impl State {
             self.tell(Event::Assumed(Box::new(admit.clone())));
         }
         may_happen
+    }
+
+    /// Believes that a workload gets another place and holds this then, until more is seen of it.
+    pub fn assume_move(&mut self, key: &WorkloadKey, admission: Admission) {
+        self.tell(Event::Moved(key.clone(), Box::new(admission)));
     }
 
     /// The API server accepted a write to this workload and answered with it as it is now.

@@ -32,6 +32,7 @@ impl State {
         if workload.phase != Phase::Pending {
             self.facts.assumed.remove(&key);
         }
+        self.facts.moved.remove(&key);
         let goes_on = match &workload.phase {
             Phase::Pending => self.facts.assumed.contains_key(&key),
             Phase::Reserved { evicted, .. } => evicted.is_none(),
@@ -65,6 +66,7 @@ impl State {
 
     pub(super) fn lose_workload(&mut self, key: &WorkloadKey) {
         self.facts.assumed.remove(key);
+        self.facts.moved.remove(key);
         self.facts.refused.remove(key);
         self.facts.evicting.remove(key);
         let known = self.facts.workloads.remove(key);

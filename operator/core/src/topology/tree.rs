@@ -257,6 +257,16 @@ impl Tree {
         self.leaf_of_values.get(values).copied()
     }
 
+    /// The domain that a leaf is.
+    pub(super) fn domain_of(&self, leaf: usize) -> DomainId {
+        DomainId(self.by_level.last().map_or(0, |level| level.start).saturating_add(leaf))
+    }
+
+    /// The value of a leaf at each level.
+    pub(super) fn path(&self, leaf: usize) -> &[Arc<str>] {
+        self.domains.get(self.domain_of(leaf).0).map(|domain| domain.values.as_slice()).unwrap_or_default()
+    }
+
     /// Whether placements name its domains by these levels.
     pub(super) fn is_named_by(&self, levels: &[Arc<str>]) -> bool {
         self.naming() == levels

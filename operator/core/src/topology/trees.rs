@@ -115,6 +115,11 @@ impl Trees {
         })
     }
 
+    /// This is taken as well.
+    pub(super) fn take_one(&self, taken: &mut Taken, stay: &Stay) {
+        self.take(taken, stay, 1);
+    }
+
     fn take(&self, taken: &mut Taken, stay: &Stay, times: i128) {
         for (flavor, tree) in self.0.iter().filter(|(flavor, tree)| is_in(stay, flavor, tree)) {
             if let Some(taken) = taken.0.get_mut(flavor).map(Arc::make_mut) {
@@ -162,6 +167,10 @@ impl Taken {
         Self(self.0.iter().map(higher).collect())
     }
 
+    pub(super) fn of_mut(&mut self, flavor: &FlavorName) -> Option<&mut Vec<i128>> {
+        self.0.get_mut(flavor).map(Arc::make_mut)
+    }
+
     fn of(&self, flavor: &FlavorName) -> &[i128] {
         self.0.get(flavor).map(|taken| taken.as_slice()).unwrap_or_default()
     }
@@ -203,7 +212,7 @@ fn is_in(stay: &Stay, flavor: &FlavorName, tree: &Tree) -> bool {
 }
 
 impl Ask {
-    fn request(&self) -> Option<&TopologyRequest> {
+    pub(super) fn request(&self) -> Option<&TopologyRequest> {
         self.pod_set.topology.as_ref()
     }
 

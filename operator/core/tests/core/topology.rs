@@ -3,6 +3,7 @@
 mod histories;
 mod laws;
 mod plans;
+mod replace;
 mod table;
 
 use std::collections::BTreeMap;

@@ -28,6 +28,10 @@ use crate::write::{Verb, Write};
 /// The field manager of what the job's side reports, as in Kueue.
 pub const JOB_MANAGER: &str = "kueue-job-controller";
 
+/// The field manager of the list of nodes that fail. It is one of its own, so that who reports one does not have to know the
+/// rest of the status.
+pub const NODES_MANAGER: &str = "kueue-unhealthy-nodes";
+
 /// The field manager of how many pods have done their work, as in Kueue.
 pub const RECLAIMABLE_MANAGER: &str = "kueue-reclaimable-pods";
 
@@ -408,6 +412,22 @@ pub fn reclaim<'a>(
     let done: Vec<Value> = done.map(|(name, count)| json!({ "name": name, "count": count })).collect();
     let status = if done.is_empty() { json!({}) } else { json!({ "reclaimablePods": done }) };
     apply(key, view, RECLAIMABLE_MANAGER, &status)
+}
+
+/// Names the nodes that fail under a workload, and no others.
+pub fn name_unhealthy<'a>(
+    key: &WorkloadKey,
+    view: &WorkloadView,
+    nodes: impl Iterator<Item = &'a str>,
+) -> Write {
+    let nodes: Vec<Value> = nodes.map(|name| json!({ "name": name })).collect();
+    let status = if nodes.is_empty() { json!({}) } else { json!({ "unhealthyNodes": nodes }) };
+    apply(key, view, NODES_MANAGER, &status)
+}
+
+/// Gives a workload that runs other places for its pods.
+pub fn relocate(key: &WorkloadKey, view: &WorkloadView, moved: &Admission, now: Timestamp) -> Write {
+    Owned::holding(view, Some(moved), now).write(key)
 }
 
 fn merge_status(key: &WorkloadKey, body: Value) -> Write {

@@ -3,6 +3,9 @@
 //! Who ends a pod is the kubelet of its node. Of a node that is gone, or has not been ready for so long that nobody counts on
 //! it, no pod that is being deleted is heard of again, and what its job holds would be held for ever. Such a pod is *lost*.
 //! Where an administrator says that a node is out of service, its pods are lost as soon as they are being deleted.
+//!
+//! A node on which pods that come would not run, or that keeps them off, *fails* for a job as soon as none of its pods goes on
+//! there.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,6 +16,7 @@ use std::{
 use k8s_openapi::api::core::v1;
 use kube::ResourceExt;
 use whalezen_core::{
+    flavor::{Taint, TaintEffect},
     name::{HostName, PodKey},
     workload::Timestamp,
 };
@@ -21,6 +25,7 @@ use whalezen_crds::kueue::constants::label;
 use super::{
     conditions,
     jobs::{group, kinds},
+    quota,
 };
 
 /// The taint by which an administrator says that nothing runs on a node any more.
@@ -32,6 +37,10 @@ struct Health {
     /// Since when it has not been ready, if it is not.
     unready_since: Option<Timestamp>,
     out_of_service: bool,
+    /// Whether it says at all whether it is ready.
+    is_known: bool,
+    /// What keeps pods off that do not tolerate it.
+    taints: Vec<Taint>,
 }
 
 impl Health {
@@ -44,12 +53,14 @@ impl Health {
         let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
         Self {
             unready_since: (!is_ready).then(|| since.map(conditions::timestamp).unwrap_or_default()),
+            is_known: ready.is_some(),
+            taints: taints.iter().filter_map(quota::taint).filter(keeps_off).collect(),
             out_of_service: taints.iter().any(|taint| taint.key == OUT_OF_SERVICE),
         }
     }
 
     fn is_well(&self) -> bool {
-        self.unready_since.is_none() && !self.out_of_service
+        self.unready_since.is_none() && self.taints.is_empty()
     }
 }
 
@@ -110,12 +121,13 @@ impl Lost {
 }
 
 impl Hosts {
-    /// A node was seen. Says whether pods on it may be lost now that were not, or not any more.
+    /// A node was seen. Says whether it is another thing now for pods that are on it or were to come.
     pub fn see_node(&mut self, node: &v1::Node) -> bool {
         let health = Health::of(node);
-        let well = health.is_well();
+        // Nothing is heard of one that is not there, so taints alone make it no worse.
+        let answers = health.unready_since.is_none() && !health.out_of_service;
         let known = self.health.insert(node.name_any().into(), health.clone());
-        known.map_or(!well, |known| known != health)
+        known.map_or(!answers, |known| known != health)
     }
 
     /// A node is gone.
@@ -134,7 +146,7 @@ impl Hosts {
         (is_deleted && before.as_ref() != Some(&now)).then_some(job)
     }
 
-    /// A pod is over or gone. If it was being deleted, it says whose pod it was.
+    /// A pod is over or gone. If it was being deleted, or something is wrong with its node, it says whose pod it was.
     pub fn lose_pod(&mut self, key: &PodKey) -> Option<Arc<str>> {
         let job = self.job_of.remove(key)?;
         let pods = self.pods.get_mut(&job)?;
@@ -142,7 +154,29 @@ impl Hosts {
         if pods.is_empty() {
             self.pods.remove(&job);
         }
-        pod.deletion.map(|_| job)
+        let well = self.health.get(&pod.node).is_some_and(Health::is_well);
+        (pod.deletion.is_some() || !well).then_some(job)
+    }
+
+    /// Whether a node is not there, or nobody answers for it.
+    pub fn is_gone(&self, node: &HostName) -> bool {
+        self.health.get(node).is_none_or(|health| !health.is_known)
+    }
+
+    /// Whether pods with these tolerations would not run on a node if they came now. Nothing is said of pods of which they are
+    /// not known as long as it is ready.
+    pub fn keeps_off(&self, node: &HostName, tolerations: Option<&[v1::Toleration]>) -> bool {
+        let Some(health) = self.health.get(node) else { return true };
+        let tolerates = |taint: &Taint| {
+            tolerations.is_none_or(|all| all.iter().any(|own| quota::toleration(own).tolerates(taint)))
+        };
+        health.unready_since.is_some() || !health.taints.iter().all(tolerates)
+    }
+
+    /// Whether a pod of this job goes on on a node.
+    pub fn goes_on(&self, job: &str, node: &HostName) -> bool {
+        let goes_on = |pod: &Stationed| pod.node == *node && pod.deletion.is_none();
+        self.pods.get(job).is_some_and(|pods| pods.values().any(goes_on))
     }
 
     /// Whose pods are being deleted on a node.
@@ -179,6 +213,10 @@ impl Hosts {
             }
         }
     }
+}
+
+fn keeps_off(taint: &Taint) -> bool {
+    taint.effect != TaintEffect::PreferNoSchedule
 }
 
 /// Whose pod it is: the uid of the job that made it, or of the job that it is, alone or in a group.

@@ -363,7 +363,8 @@ fn execution_time(of: Of<'_>, given: &Admission, admitted: Timestamp, now: Times
     told(marked, of, exceeded, true, format!("The maximum execution time ({most}s) exceeded"))
 }
 
-fn evict(of: Of<'_>, given: &Admission, eviction: &Eviction<'_>, now: Timestamp) -> Fate {
+/// The order to stop, and the word about it.
+pub fn evict(of: Of<'_>, given: &Admission, eviction: &Eviction<'_>, now: Timestamp) -> Fate {
     let write = admission::evict(of.key, eviction, of.view, given, now);
     told(write, of, format!("EvictedDueTo{}", eviction.reason), false, eviction.message.to_owned())
 }

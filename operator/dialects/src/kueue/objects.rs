@@ -12,6 +12,7 @@ mod lost;
 mod measured;
 mod next;
 mod provisioning;
+mod repair;
 mod serving;
 mod shared;
 mod unbound;

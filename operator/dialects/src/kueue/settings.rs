@@ -42,6 +42,8 @@ pub struct Settings {
     pub placement: Profile,
     /// How long a node may be not ready before pods that are being deleted on it are taken for lost.
     pub lost_after: LostAfter,
+    /// How long a pod may wait for room on the host that it was bound to before its job is stopped and queues again.
+    pub stuck_after: StuckAfter,
 }
 
 impl Settings {
@@ -193,6 +195,17 @@ pub struct LostAfter(pub Duration);
 impl Default for LostAfter {
     fn default() -> Self {
         Self(Duration::from_mins(5))
+    }
+}
+
+/// How long a pod may wait for room on the host that it was bound to: longer than pods usually take to end, unless an
+/// administrator says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StuckAfter(pub Duration);
+
+impl Default for StuckAfter {
+    fn default() -> Self {
+        Self(Duration::from_mins(1))
     }
 }
 

@@ -90,6 +90,8 @@ pub struct WorkloadView {
     pub evictions: Vec<kueue::WorkloadSchedulingStatsEviction>,
     /// Its part in a job that may grow and shrink while it runs, if it stands for one.
     pub slice: Option<Slice>,
+    /// The hosts that fail under it.
+    pub unhealthy: Vec<String>,
 }
 
 /// The part of a Workload in an elastic job.
@@ -166,6 +168,7 @@ impl WorkloadView {
                 .map(reclaimable)
                 .collect(),
             slice: slice(object),
+            unhealthy: status.unhealthy_nodes.into_iter().map(|node| node.name).collect(),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
     seen::{NOW, job_key, put_by, see, word},
 };
 
-const GATE: &str = "kueue.x-k8s.io/topology";
+pub const GATE: &str = "kueue.x-k8s.io/topology";
 const HOST: &str = "kubernetes.io/hostname";
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const GROUP: &str = "jobset.sigs.k8s.io/job-index";
@@ -202,7 +202,7 @@ fn a_pod_is_bound_as_it_was_seen_and_keeps_its_other_gates() {
 }
 
 /// Workload `train`, admitted, with its two pods on hosts.
-fn on_hosts() -> Object {
+pub fn on_hosts() -> Object {
     let mut object = placed().admitted("a100");
     object.0["status"]["admission"]["podSetAssignments"][0]["topologyAssignment"] = assignment();
     object

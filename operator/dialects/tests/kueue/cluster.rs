@@ -470,7 +470,9 @@ impl Cluster {
     fn carry_out(&mut self, step: Step, task: &Due) -> Result<(), Option<Refused>> {
         let answer = match step {
             // Nobody gates pods here.
-            Step::Rest | Step::Stuck(_) | Step::Ungate { .. } | Step::Bind { .. } => return Err(None),
+            Step::Rest | Step::Stuck(_) | Step::Ungate { .. } | Step::Bind { .. } | Step::Move(..) => {
+                return Err(None);
+            }
             Step::Write(write, _) => self.send(&write)?,
             Step::IfGone { job, uid, write } => {
                 if self.get("Job", &job.name).is_some_and(|job| job["metadata"]["uid"] == uid) {

@@ -39,7 +39,7 @@ fn node(ready: &str, since: u32, taints: &Value) -> Object {
 }
 
 /// A pod of Job `train` on this node.
-fn pod(name: &str, node: &str) -> Object {
+pub fn pod(name: &str, node: &str) -> Object {
     let owner = json!([{
         "apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "uid-train", "controller": true,
     }]);
@@ -52,7 +52,7 @@ fn pod(name: &str, node: &str) -> Object {
 }
 
 /// It is being deleted, and had two seconds to end until then.
-fn deleted(pod: Object, until: u32) -> Object {
+pub fn deleted(pod: Object, until: u32) -> Object {
     pod.put("/metadata/deletionTimestamp", time(until)).put("/metadata/deletionGracePeriodSeconds", json!(2))
 }
 

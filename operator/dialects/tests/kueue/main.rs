@@ -37,6 +37,8 @@ mod provisioning;
 #[cfg(test)]
 mod reading;
 #[cfg(test)]
+mod repair;
+#[cfg(test)]
 mod samples;
 #[cfg(test)]
 mod seen;

@@ -24,7 +24,7 @@ fn topology() -> Object {
     }))
 }
 
-fn node(rack: &str, name: &str, gpus: u32) -> Object {
+pub fn node(rack: &str, name: &str, gpus: u32) -> Object {
     Object(json!({
         "apiVersion": "v1",
         "kind": "Node",

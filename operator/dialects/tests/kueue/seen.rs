@@ -90,6 +90,7 @@ pub fn word(step: &Step) -> String {
         Step::Ungate { mark, room } => format!("ungate {room} of {mark}"),
         Step::Update(_) => "update".to_owned(),
         Step::Restore => "restore".to_owned(),
+        Step::Move(..) => "move".to_owned(),
         Step::Stuck(_) => "stuck".to_owned(),
         Step::IfGone { write, .. } => format!("if gone: {}", word(&Step::Write(write.clone(), None))),
         Step::Write(write, _) => word_of(write).to_owned(),

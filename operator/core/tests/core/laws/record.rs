@@ -30,6 +30,7 @@ enum Rarity {
     Check { name: u8, active: bool },
     CheckGone(u8),
     NamespaceGone(u8),
+    Moved(u8),
 }
 
 #[derive(Clone, Debug)]
@@ -52,6 +53,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => (0..2_u8, any::<bool>()).prop_map(|(name, active)| Rarity::Check { name, active }),
         1 => (0..2_u8).prop_map(Rarity::CheckGone),
         1 => (0..2_u8).prop_map(Rarity::NamespaceGone),
+        2 => which().prop_map(Rarity::Moved),
     ];
     prop_oneof![4 => anything().prop_map(Happening::Usual), 1 => rare.prop_map(Happening::Rare)]
 }
@@ -92,6 +94,11 @@ fn happens(history: &mut History, happening: &Happening) {
         Rarity::Untold(which) => state.report_again(&key(which)),
         Rarity::Check { name, active } => state.apply_check(Check { name: check(name), active: *active }),
         Rarity::CheckGone(name) => state.delete_check(&check(name)),
+        Rarity::Moved(which) => {
+            if let Some(admission) = state.admission(&key(which)).cloned() {
+                state.assume_move(&key(which), admission);
+            }
+        }
         Rarity::NamespaceGone(name) => state.delete_namespace(&format!("n{name}")),
     }
 }

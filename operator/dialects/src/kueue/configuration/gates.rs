@@ -14,7 +14,8 @@ pub type Gate = (&'static str, bool, Treatment);
 const HERE: Treatment = Refused("this is always on here");
 const LOCKED: Treatment = Refused("Kueue has locked it to its default");
 const ABSENT: Treatment = Refused("this does not exist here yet");
-const NO_REPAIR: Treatment = Ignored("pods on nodes that fail are not moved yet");
+const REPAIRS: Treatment =
+    Ignored("other hosts are given in place of those that fail, as is the default of Kueue");
 const NO_MULTIKUEUE: Treatment = Ignored("there is no MultiKueue");
 const NO_DEVICES: Treatment = Ignored("dynamic resource allocation is not counted yet");
 const NO_KIND: Treatment = Ignored("jobs of that kind are not managed yet");
@@ -89,22 +90,26 @@ pub const GATES: &[Gate] = &[
     ("ShortWorkloadNames", false, Ignored("Workloads have the longer names")),
     ("SkipAncestorCheckForDeletedWorkloads", true, HOW),
     ("SkipFinalizersForPodsSuspendedByParent", true, LOCKED),
-    ("SkipReassignmentForPodOwnedWorkloads", true, NO_REPAIR),
+    ("SkipReassignmentForPodOwnedWorkloads", true, REPAIRS),
     ("SparkApplicationIntegration", false, NO_KIND),
     ("TASAssignmentsEncodingByHostnamePrefix", true, HOW),
     ("TASBalancedPlacement", false, Honoured),
     ("TASCacheNodeMatchResults", true, HOW),
     ("TASCacheTopologyTree", false, HOW),
     ("TASCachingRemainingResources", true, HOW),
-    ("TASFailedNodeReplacement", true, NO_REPAIR),
-    ("TASFailedNodeReplacementFailFast", true, NO_REPAIR),
+    ("TASFailedNodeReplacement", true, REPAIRS),
+    ("TASFailedNodeReplacementFailFast", true, REPAIRS),
     ("TASHandleOverlappingFlavors", true, HERE),
     ("TASMultiLayerTopology", true, HERE),
     ("TASProfileMixed", true, Honoured),
     ("TASRecomputeAssignmentWithinSchedulingCycle", true, HERE),
-    ("TASReplaceNodeDueToNotReadyOverFixedTime", false, NO_REPAIR),
-    ("TASReplaceNodeOnNodeTaints", true, NO_REPAIR),
-    ("TASReplaceNodeOnPodTermination", true, NO_REPAIR),
+    (
+        "TASReplaceNodeDueToNotReadyOverFixedTime",
+        false,
+        Ignored("a node that is not ready is replaced once no pod of the job goes on there"),
+    ),
+    ("TASReplaceNodeOnNodeTaints", true, REPAIRS),
+    ("TASReplaceNodeOnPodTermination", true, REPAIRS),
     ("TASRespectNodeAffinityPreferred", false, Ignored("preferred node affinity does not count yet")),
     ("TASValidateWorkloadSliceSize", true, HERE),
     ("TLSOptions", true, Ignored("what is served over TLS has safe versions and ciphers")),

@@ -21,7 +21,7 @@ use crate::kueue::{
     quota::selector,
     settings::{
         Frameworks, LostAfter, ManagedNamespaces, PodsReady, Requeuing, RequeuingTimestamp, Resources,
-        Settings, Transformation, Undeclared,
+        Settings, StuckAfter, Transformation, Undeclared,
     },
 };
 
@@ -76,8 +76,9 @@ pub(super) fn of(
                 fills_up_the_unconstrained: gates.is_on("TASProfileMixed"),
                 balances: gates.is_on("TASBalancedPlacement"),
             },
-            // No field of the file says it.
+            // No fields of the file say these.
             lost_after: LostAfter::default(),
+            stuck_after: StuckAfter::default(),
         },
         warnings: vec![],
     }

@@ -4,23 +4,33 @@
 //! of a set says which of them it is, those that talk to each other most are neighbours: the first domain gets the first
 //! pods, and so on. Otherwise each domain gets as many as there is room for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use whalezen_core::topology::{Placement, Spot};
+use whalezen_core::{
+    name::{PodKey, WorkloadKey},
+    topology::{HOST, Placement, Spot},
+    workload::Timestamp,
+};
 use whalezen_crds::kueue::{
     constants::{annotation, condition as types, label, scheduling_gate},
     v1beta2::{Admission, PodSetAssignment, PodSetTopologyRequest, Workload},
 };
 
 use super::{
-    super::{conditions, topology},
+    super::{admission, conditions, topology, workload::WorkloadView},
     JobView, Of, Step,
+    repair::Stuck,
     slices::{has_ended, is_gated, open_gate},
 };
 use crate::write::Write;
+
+/// What the reasons begin with by which a kubelet says that it has no room for a pod.
+const OUT_OF: &str = "OutOf";
+/// The other reasons for which a kubelet turns a pod away.
+const TURNED_AWAY: [&str; 3] = ["UnexpectedAdmissionError", "TopologyAffinityError", "NodeAffinity"];
 
 /// Pods of one template, and where they are to be.
 struct Placed<'a> {
@@ -41,7 +51,7 @@ pub fn step(job: &JobView, of: Of<'_>) -> Option<Step> {
 }
 
 /// The writes that bind those pods of an admitted Workload that wait for it. Its pods are those of its namespace that have
-/// its mark.
+/// its mark. Nobody is bound to a host that fails, and one that turned a pod away since the admission is named as such.
 pub fn bind(workload: &Workload, pods: &[Pod], mark: &str) -> Vec<Write> {
     let Some(status) = &workload.status else { return vec![] };
     let is = |type_| conditions::is_true(&status.conditions, type_);
@@ -58,8 +68,60 @@ pub fn bind(workload: &Workload, pods: &[Pod], mark: &str) -> Vec<Write> {
         };
         pods.iter().filter(own).collect::<Vec<_>>()
     };
-    let sets = placed(workload, given);
-    sets.iter().flat_map(|(name, set)| set.bind(&of_set(name))).collect()
+    let admitted = conditions::find(&status.conditions, types::ADMITTED);
+    let admitted =
+        admitted.map_or(Timestamp::default(), |said| conditions::timestamp(&said.last_transition_time));
+    let marked = pods.iter().filter(|pod| mark_of(pod) == Some(mark));
+    let refusing: BTreeSet<&str> = marked.filter_map(|pod| refused_by(pod, admitted)).collect();
+    let named: BTreeSet<&str> = status.unhealthy_nodes.iter().map(|node| &*node.name).collect();
+    let (mut writes, mut failing) = (vec![], named.clone());
+    for (name, set) in placed(workload, given) {
+        for (pod, spot) in set.chosen(&of_set(name)) {
+            match spot.values.last().map(|host| &**host).filter(|_| set.placement.is_on_hosts()) {
+                Some(host) if named.contains(host) => {}
+                Some(host) if let Some(host) = refusing.get(host) => {
+                    failing.insert(host);
+                }
+                _ => writes.push(set.bound(pod, spot)),
+            }
+        }
+    }
+    if failing != named {
+        let key = WorkloadKey::new(workload.namespace().unwrap_or_default(), workload.name_any());
+        writes.push(admission::name_unhealthy(&key, &WorkloadView::new(workload), failing.into_iter()));
+    }
+    writes
+}
+
+/// The host whose kubelet turned a pod away that was made since this moment.
+fn refused_by(pod: &Pod, since: Timestamp) -> Option<&str> {
+    let status = pod.status.as_ref().filter(|status| status.phase.as_deref() == Some("Failed"))?;
+    let reason = status.reason.as_deref()?;
+    let turned_away = reason.starts_with(OUT_OF) || TURNED_AWAY.contains(&reason);
+    let made = pod.metadata.creation_timestamp.as_ref().map(conditions::timestamp);
+    host_of(pod).filter(|_| turned_away && made.is_some_and(|made| made >= since))
+}
+
+/// The host that a pod is bound to by its node selector.
+fn host_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_selector.as_ref()?.get(HOST).map(String::as_str)
+}
+
+/// A pod that was bound and for which there is no room on its host.
+pub fn stuck(pod: &Pod) -> Option<Stuck> {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    let said = conditions.iter().find(|said| {
+        said.type_ == "PodScheduled"
+            && said.status == "False"
+            && said.reason.as_deref() == Some("Unschedulable")
+    })?;
+    let waits = pod.metadata.deletion_timestamp.is_none() && !has_ended(pod);
+    Some(Stuck {
+        pod: PodKey::new(pod.namespace().unwrap_or_default(), pod.name_any()),
+        host: host_of(pod).filter(|_| waits)?.to_owned(),
+        since: said.last_transition_time.as_ref().map(conditions::timestamp)?,
+        message: said.message.clone().unwrap_or_default(),
+    })
 }
 
 /// The pod sets that are placed, by name.
@@ -87,24 +149,25 @@ fn placed<'a>(workload: &'a Workload, given: &'a Admission) -> BTreeMap<&'a str,
 }
 
 impl Placed<'_> {
-    fn bind(&self, pods: &[&Pod]) -> Vec<Write> {
+    /// Where those of these pods go that wait.
+    fn chosen<'p>(&self, pods: &[&'p Pod]) -> Vec<(&'p Pod, &Spot)> {
         let ends = self.placement.spots.iter().scan(0_u64, |end, spot| {
             *end = end.saturating_add(spot.count.into());
             Some(*end)
         });
         let ends: Vec<u64> = ends.collect();
-        let chosen = self.by_rank(pods, &ends).unwrap_or_else(|| self.by_room(pods));
-        let write = |(pod, spot): (&Pod, &Spot)| {
-            let mut write = open_gate(pod, scheduling_gate::TOPOLOGY);
-            let selector = self.placement.levels.iter().zip(&spot.values);
-            let selector: Value =
-                selector.map(|(level, value)| (level.to_string(), json!(**value))).collect();
-            if let Some(spec) = write.body.get_mut("spec").and_then(Value::as_object_mut) {
-                spec.insert("nodeSelector".to_owned(), selector);
-            }
-            write
-        };
-        chosen.into_iter().map(write).collect()
+        self.by_rank(pods, &ends).unwrap_or_else(|| self.by_room(pods))
+    }
+
+    /// The write that binds a pod to a domain.
+    fn bound(&self, pod: &Pod, spot: &Spot) -> Write {
+        let mut write = open_gate(pod, scheduling_gate::TOPOLOGY);
+        let selector = self.placement.levels.iter().zip(&spot.values);
+        let selector: Value = selector.map(|(level, value)| (level.to_string(), json!(**value))).collect();
+        if let Some(spec) = write.body.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.insert("nodeSelector".to_owned(), selector);
+        }
+        write
     }
 
     /// Where the pods go that wait, by which of them each is. None, if that is not known of all, or one is elsewhere.

@@ -23,7 +23,7 @@ impl JobView {
         let at_rest =
             self.at_rest || (self.suspended && self.active > 0 && active == 0 && self.waits_for_pods());
         let ending = self.ending.or_else(|| self.ends.clone().filter(|_| active == 0));
-        Self { active, at_rest, ending, lost, ..self }
+        Self { at_rest, active, ending, lost, ..self }
     }
 
     /// Whether it is its controller that says when the last of its pods is gone.

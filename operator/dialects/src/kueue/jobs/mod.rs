@@ -14,6 +14,7 @@ pub mod lost;
 mod matching;
 mod placement;
 pub mod pod;
+pub mod repair;
 pub mod serving;
 pub mod slices;
 mod view;
@@ -84,6 +85,8 @@ pub enum Step {
     /// Its pod templates are to be put back as they were before admission, from the whole job and the whole Workload
     /// ([`AnyJob::restore`]).
     Restore,
+    /// Pods of it get other hosts: this write, a word about it, and what its Workload holds then.
+    Move(Box<Write>, Note, Box<Admission>),
     /// It cannot go on; a person is told why.
     Stuck(Note),
     /// This write, if the API server says that there is no job of this uid either.

@@ -25,7 +25,9 @@ impl Objects {
     /// A node was seen. One that takes no pods now is as good as gone.
     pub fn apply_node(&mut self, object: &v1::Node) {
         if self.hosts.see_node(object) {
-            self.ending_on_due(&object.name_any().into());
+            let name = object.name_any().into();
+            self.ending_on_due(&name);
+            self.placed_on_due(&name);
         }
         match topology::node(object) {
             Some(node) => self.state.apply_node(node),
@@ -37,6 +39,7 @@ impl Objects {
     pub fn delete_node(&mut self, name: &HostName) {
         self.hosts.lose_node(name);
         self.ending_on_due(name);
+        self.placed_on_due(name);
         self.state.delete_node(name);
     }
 

@@ -151,8 +151,11 @@ impl Objects {
         match self.step_of(key, job, now) {
             Step::Rest => {
                 let of = self.workload_of(key).and_then(|key| self.of(key));
-                let more = |of| self.bind(job, of).or_else(|| serving::tell_of_more(job, of));
-                of.and_then(more).unwrap_or(Step::Rest)
+                let due = |of| {
+                    let due = self.repair(key, job, of, now).or_else(|| self.bind(job, of));
+                    due.or_else(|| serving::tell_of_more(job, of))
+                };
+                of.and_then(due).unwrap_or(Step::Rest)
             }
             step => step,
         }
@@ -225,7 +228,8 @@ impl Objects {
             Fate::Until(at) => at,
             Fate::Write(..) => None,
         };
-        [fate, self.bind_again(key, of, now), self.loses(key, now)].into_iter().flatten().min()
+        let others = [self.bind_again(key, of, now), self.loses(key, now), self.gives_up_on(of, now)];
+        others.into_iter().chain([fate]).flatten().min()
     }
 
     /// The same for a Workload whose job is not known.

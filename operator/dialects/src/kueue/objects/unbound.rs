@@ -13,7 +13,7 @@ use whalezen_core::{
 };
 
 use super::{
-    super::jobs::{JobKey, JobView, Of, Step, binding},
+    super::jobs::{JobKey, JobView, Of, Step, binding, repair::Stuck},
     Objects,
 };
 
@@ -25,9 +25,22 @@ const AGAIN_AFTER_MILLISECONDS: i64 = 3_000;
 pub(super) struct Unbound {
     marks: BTreeMap<PodKey, WorkloadKey>,
     pods: BTreeMap<WorkloadKey, BTreeSet<PodKey>>,
+    /// Those that were bound and are not let on their hosts.
+    stuck: BTreeMap<WorkloadKey, BTreeMap<PodKey, Stuck>>,
 }
 
 impl Unbound {
+    /// The pod with this mark that has waited longest for room on its host, if one waits.
+    pub(super) fn stuck(&self, mark: &WorkloadKey) -> Option<&Stuck> {
+        self.stuck.get(mark)?.values().min_by_key(|stuck| stuck.since)
+    }
+
+    fn insert_stuck(&mut self, stuck: Stuck, mark: WorkloadKey) {
+        self.remove(&stuck.pod);
+        self.marks.insert(stuck.pod.clone(), mark.clone());
+        self.stuck.entry(mark).or_default().insert(stuck.pod.clone(), stuck);
+    }
+
     fn insert(&mut self, pod: PodKey, mark: WorkloadKey) {
         self.remove(&pod);
         self.pods.entry(mark.clone()).or_default().insert(pod.clone());
@@ -42,6 +55,12 @@ impl Unbound {
                 self.pods.remove(&mark);
             }
         }
+        if let Some(stuck) = self.stuck.get_mut(&mark) {
+            stuck.remove(pod);
+            if stuck.is_empty() {
+                self.stuck.remove(&mark);
+            }
+        }
     }
 }
 
@@ -49,7 +68,8 @@ impl Objects {
     /// A pod was seen that is on no node.
     pub fn apply_waiting_pod(&mut self, object: &v1::Pod) {
         let key = PodKey::new(object.namespace().unwrap_or_default(), object.name_any());
-        let mark = binding::mark_of(object).filter(|_| binding::waits(object));
+        let stuck = binding::stuck(object);
+        let mark = binding::mark_of(object).filter(|_| stuck.is_some() || binding::waits(object));
         let Some(mark) = mark else { return self.unbound.remove(&key) };
         let mark = WorkloadKey::new(Arc::clone(&key.namespace), mark);
         let job = self.workloads.get(&mark).and_then(|view| view.job.clone());
@@ -59,7 +79,10 @@ impl Objects {
         if let Some(job) = job.and_then(|uid| self.job_of(&mark, &uid)).cloned() {
             self.due.jobs.insert(job);
         }
-        self.unbound.insert(key, mark);
+        match stuck {
+            Some(stuck) => self.unbound.insert_stuck(stuck, mark),
+            None => self.unbound.insert(key, mark),
+        }
     }
 
     /// A pod is on a node, or gone.
