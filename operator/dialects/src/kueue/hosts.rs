@@ -18,6 +18,7 @@ use kube::ResourceExt;
 use whalezen_core::{
     flavor::{Taint, TaintEffect},
     name::{HostName, PodKey},
+    topology::HOST,
     workload::Timestamp,
 };
 use whalezen_crds::kueue::constants::label;
@@ -34,6 +35,8 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// How a node is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Health {
+    /// By which name placements know it.
+    host: Arc<str>,
     /// Since when it has not been ready, if it is not.
     unready_since: Option<Timestamp>,
     out_of_service: bool,
@@ -52,6 +55,7 @@ impl Health {
         let is_ready = ready.is_some_and(|ready| ready.status == "True");
         let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
         Self {
+            host: node.labels().get(HOST).cloned().unwrap_or_else(|| node.name_any()).into(),
             unready_since: (!is_ready).then(|| since.map(conditions::timestamp).unwrap_or_default()),
             is_known: ready.is_some(),
             taints: taints.iter().filter_map(quota::taint).filter(keeps_off).collect(),
@@ -90,6 +94,8 @@ impl Deletion {
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
     health: BTreeMap<HostName, Health>,
+    /// The nodes by the names by which placements know them.
+    nodes: BTreeMap<Arc<str>, HostName>,
     /// By the uid of what made them, or of what they are if they are queued by themselves.
     pods: BTreeMap<Arc<str>, BTreeMap<PodKey, Stationed>>,
     job_of: BTreeMap<PodKey, Arc<str>>,
@@ -126,13 +132,31 @@ impl Hosts {
         let health = Health::of(node);
         // Nothing is heard of one that is not there, so taints alone make it no worse.
         let answers = health.unready_since.is_none() && !health.out_of_service;
-        let known = self.health.insert(node.name_any().into(), health.clone());
+        let name = HostName::from(node.name_any());
+        let known = self.health.insert(name.clone(), health.clone());
+        if let Some(known) = &known {
+            self.nodes.remove(&known.host);
+        }
+        self.nodes.insert(Arc::clone(&health.host), name);
         known.map_or(!answers, |known| known != health)
     }
 
     /// A node is gone.
     pub fn lose_node(&mut self, name: &HostName) {
-        self.health.remove(name);
+        let health = self.health.remove(name);
+        if let Some(host) = health.map(|health| health.host).filter(|host| self.nodes.get(host) == Some(name))
+        {
+            self.nodes.remove(&host);
+        }
+    }
+
+    /// By which name placements know a node.
+    pub fn host(&self, node: &HostName) -> Option<Arc<str>> {
+        self.health.get(node).map(|health| Arc::clone(&health.host))
+    }
+
+    fn on(&self, host: &str) -> Option<(&HostName, &Health)> {
+        self.health.get_key_value(self.nodes.get(host)?)
     }
 
     /// A pod was seen that is on a node and not over. If it is now otherwise with its end, it says whose pod it is.
@@ -158,24 +182,25 @@ impl Hosts {
         (pod.deletion.is_some() || !well).then_some(job)
     }
 
-    /// Whether a node is not there, or nobody answers for it.
-    pub fn is_gone(&self, node: &HostName) -> bool {
-        self.health.get(node).is_none_or(|health| !health.is_known)
+    /// Whether a host is not there, or nobody answers for it.
+    pub fn is_gone(&self, host: &str) -> bool {
+        self.on(host).is_none_or(|(_, health)| !health.is_known)
     }
 
-    /// Whether pods with these tolerations would not run on a node if they came now. Nothing is said of pods of which they are
+    /// Whether pods with these tolerations would not run on a host if they came now. Nothing is said of pods of which they are
     /// not known as long as it is ready.
-    pub fn keeps_off(&self, node: &HostName, tolerations: Option<&[v1::Toleration]>) -> bool {
-        let Some(health) = self.health.get(node) else { return true };
+    pub fn keeps_off(&self, host: &str, tolerations: Option<&[v1::Toleration]>) -> bool {
+        let Some((_, health)) = self.on(host) else { return true };
         let tolerates = |taint: &Taint| {
             tolerations.is_none_or(|all| all.iter().any(|own| quota::toleration(own).tolerates(taint)))
         };
         health.unready_since.is_some() || !health.taints.iter().all(tolerates)
     }
 
-    /// Whether a pod of this job goes on on a node.
-    pub fn goes_on(&self, job: &str, node: &HostName) -> bool {
-        let goes_on = |pod: &Stationed| pod.node == *node && pod.deletion.is_none();
+    /// Whether a pod of this job goes on on a host.
+    pub fn goes_on(&self, job: &str, host: &str) -> bool {
+        let node = self.nodes.get(host);
+        let goes_on = |pod: &Stationed| Some(&pod.node) == node && pod.deletion.is_none();
         self.pods.get(job).is_some_and(|pods| pods.values().any(goes_on))
     }
 

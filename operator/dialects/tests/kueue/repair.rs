@@ -122,6 +122,23 @@ fn a_host_that_is_named_is_replaced_and_not_promised_twice() {
 }
 
 #[test]
+fn a_node_may_have_another_name_than_its_host() {
+    let named = |host: &str| {
+        let named = unready(host).put("/metadata/name", json!(format!("machine-of-{host}")));
+        named.put("/metadata/labels/kubernetes.io~1hostname", json!(host))
+    };
+    let mut objects = seen_in_racks(&[on_hosts(), running()]);
+    objects.delete_node(&"node-2".into());
+    objects.apply_pod(&pod("p", "machine-of-node-2").read());
+    objects.take_due();
+    see(&mut objects, &named("node-2"));
+    assert!(objects.take_due().jobs.contains(&job_key("train")));
+    assert_eq!(word(&step(&objects)), "rest", "a pod goes on there");
+    objects.apply_pod(&deleted(pod("p", "machine-of-node-2"), 9).read());
+    assert_eq!(names(&step(&objects)), json!([{ "name": "node-2" }]));
+}
+
+#[test]
 fn where_there_is_no_other_host_the_whole_stops() {
     let objects = seen_in_racks(&[named(&["node-2"]), running()]);
     let text = message(&step(&objects));
@@ -160,7 +177,10 @@ fn what_is_not_its_host_any_more_is_not_named_any_more() {
 fn bound(name: &str, status: Value) -> Object {
     pod(name, "")
         .put("/metadata/labels", json!({ "kueue.x-k8s.io/podset": "main" }))
-        .put("/metadata/annotations", json!({ "kueue.x-k8s.io/workload": train() }))
+        .put(
+            "/metadata/annotations",
+            json!({ "kueue.x-k8s.io/workload": train(), "kueue.x-k8s.io/podset-required-topology": "rack" }),
+        )
         .put("/metadata/creationTimestamp", json!("2026-01-01T00:00:03Z"))
         .put("/spec/nodeSelector", json!({ "kubernetes.io/hostname": "node-2" }))
         .put("/status", status)

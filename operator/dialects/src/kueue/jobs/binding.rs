@@ -107,7 +107,7 @@ fn host_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_selector.as_ref()?.get(HOST).map(String::as_str)
 }
 
-/// A pod that was bound and for which there is no room on its host.
+/// A pod that was bound and for which there is no room on its host, or in its domain.
 pub fn stuck(pod: &Pod) -> Option<Stuck> {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     let said = conditions.iter().find(|said| {
@@ -115,10 +115,12 @@ pub fn stuck(pod: &Pod) -> Option<Stuck> {
             && said.status == "False"
             && said.reason.as_deref() == Some("Unschedulable")
     })?;
-    let waits = pod.metadata.deletion_timestamp.is_none() && !has_ended(pod);
+    let placed = topology::asked(pod.annotations()).is_some_and(|request| request.is_explicit());
+    let waits = placed && pod.metadata.deletion_timestamp.is_none() && !has_ended(pod);
+    waits.then_some(())?;
     Some(Stuck {
         pod: PodKey::new(pod.namespace().unwrap_or_default(), pod.name_any()),
-        host: host_of(pod).filter(|_| waits)?.to_owned(),
+        host: host_of(pod).unwrap_or("the nodes of its domain").to_owned(),
         since: said.last_transition_time.as_ref().map(conditions::timestamp)?,
         message: said.message.clone().unwrap_or_default(),
     })

@@ -36,7 +36,7 @@ pub struct Trouble {
 pub struct Stuck {
     /// The pod.
     pub pod: PodKey,
-    /// The host.
+    /// The host, or what it was bound to instead.
     pub host: String,
     /// Since when it waits.
     pub since: Timestamp,

@@ -27,7 +27,7 @@ impl Objects {
         if self.hosts.see_node(object) {
             let name = object.name_any().into();
             self.ending_on_due(&name);
-            self.placed_on_due(&name);
+            self.host_due(&name);
         }
         match topology::node(object) {
             Some(node) => self.state.apply_node(node),
@@ -37,9 +37,9 @@ impl Objects {
 
     /// A node is gone.
     pub fn delete_node(&mut self, name: &HostName) {
-        self.hosts.lose_node(name);
         self.ending_on_due(name);
-        self.placed_on_due(name);
+        self.host_due(name);
+        self.hosts.lose_node(name);
         self.state.delete_node(name);
     }
 

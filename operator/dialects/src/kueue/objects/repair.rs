@@ -18,10 +18,17 @@ use super::{
 };
 
 impl Objects {
-    /// Makes the next step due of those whose pods were placed on a node.
-    pub(super) fn placed_on_due(&mut self, node: &HostName) {
-        let is_on = |given: &Admission| given.pod_sets.iter().any(|set| set.is_on(node.as_str()));
+    /// Makes the next step due of those whose pods were placed on a host.
+    pub(super) fn placed_on_due(&mut self, host: &str) {
+        let is_on = |given: &Admission| given.pod_sets.iter().any(|set| set.is_on(host));
         self.workloads_due(|workload| workload.admission().is_some_and(is_on));
+    }
+
+    /// The same of a node.
+    pub(super) fn host_due(&mut self, node: &HostName) {
+        if let Some(host) = self.hosts.host(node) {
+            self.placed_on_due(&host);
+        }
     }
 
     /// What is due for a job because of its hosts, if anything is. A pod that is queued by itself cannot go elsewhere, and an
@@ -61,12 +68,12 @@ impl Objects {
             std::iter::once(&*job.uid).chain(below.map(|(_, job)| &*job.uid))
         };
         let hosts = set.placement.iter().flat_map(Placement::hosts);
-        let fails = |host: &HostName| {
+        let fails = |host: &str| {
             self.hosts.is_gone(host)
                 || (self.hosts.keeps_off(host, tolerations)
                     && !uids().any(|job| self.hosts.goes_on(job, host)))
         };
-        hosts.filter(|host| fails(&(&***host).into())).map(ToString::to_string).collect()
+        hosts.filter(|host| fails(host)).map(ToString::to_string).collect()
     }
 
     /// The pod of a Workload that has waited longest for room on its host, if one waits.
