@@ -169,6 +169,40 @@ proptest! {
     }
 
     #[test]
+    fn whoever_loses_a_host_has_all_pods_elsewhere_and_as_they_are_to_be(problem in problems(), lost: u8) {
+        let problem = Problem { leader: None, ..problem };
+        let Some(placed) = problem.placed() else { return Ok(()) };
+        let (trees, ask, before) = (problem.trees(), asks(problem.workload()).remove(0), &placed[0]);
+        let stay = |placement: &Placement| {
+            let flavors = [ask.flavor.clone()].into();
+            let (placement, per_pod) = (placement.clone(), ask.pod_set.of_its_node().clone());
+            Stays(vec![Stay { flavors, placement, per_pod }])
+        };
+        let mut taken = trees.untaken();
+        trees.charge(&mut taken, &stay(before));
+        let host = before.spots[usize::from(lost) % before.spots.len()].values[0].clone();
+        let moved = trees.replace(&ask, before, &host, &mut taken, Profile::default());
+        let Ok(after) = moved else { return Ok(()) };
+        prop_assert!(!after.has(&host));
+        prop_assert_eq!(after.spots.iter().map(|spot| spot.count).sum::<u32>(), problem.pods);
+        for spot in before.spots.iter().filter(|spot| spot.values[0] != host) {
+            let now = after.spots.iter().find(|now| now.values == spot.values);
+            prop_assert!(now.is_some_and(|now| now.count >= spot.count), "who was elsewhere stays");
+        }
+        prop_assert!(trees.have_room(&trees.untaken(), &stay(&after)));
+        if let Some((level, true)) = problem.near {
+            let domains = |placement| problem.by_domain(placement, level);
+            let stays = before.spots.len() > 1;
+            prop_assert!(domains(&after).len() == 1, "{:?}", after);
+            prop_assert!(!stays || domains(&after).keys().eq(domains(before).keys()));
+        }
+        if let Some((size, level)) = problem.slices {
+            let counts = problem.by_domain(&after, level);
+            prop_assert!(counts.values().all(|count| count % size == 0), "{:?}", counts);
+        }
+    }
+
+    #[test]
     fn what_is_placed_and_given_back_leaves_no_trace(problem in problems()) {
         let Some(placed) = problem.placed() else { return Ok(()) };
         let trees = problem.trees();
