@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use whalezen_e2e::RACK_LABEL;
 
 use crate::{
-    ground::{Ground, QUEUE, is, text},
+    ground::{Ground, QUEUE, Site, is, text},
     objects::GPU,
     topology::{REQUIRED, placed},
 };

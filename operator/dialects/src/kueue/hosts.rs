@@ -70,7 +70,7 @@ impl Health {
 
 /// A pod on a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Stationed {
+pub struct Stationed {
     node: HostName,
     deletion: Option<Deletion>,
 }
@@ -197,26 +197,40 @@ impl Hosts {
         health.unready_since.is_some() || !health.taints.iter().all(tolerates)
     }
 
-    /// Whether a pod of this job goes on on a host.
-    pub fn goes_on(&self, job: &str, host: &str) -> bool {
+    /// Whether one of these pods goes on on a host.
+    pub fn goes_on(&self, pods: &[(&PodKey, &Stationed)], host: &str) -> bool {
         let node = self.nodes.get(host);
         let goes_on = |pod: &Stationed| Some(&pod.node) == node && pod.deletion.is_none();
-        self.pods.get(job).is_some_and(|pods| pods.values().any(goes_on))
+        pods.iter().any(|(_, pod)| goes_on(pod))
     }
 
-    /// Whose pods are being deleted on a node.
-    pub fn ending_on(&self, node: &HostName) -> impl Iterator<Item = &Arc<str>> {
+    /// The pods that are being deleted on a node, and whose each is.
+    pub fn ending_on(&self, node: &HostName) -> impl Iterator<Item = (&PodKey, &Arc<str>)> {
         let ends = move |pod: &Stationed| pod.node == *node && pod.deletion.is_some();
-        self.pods.iter().filter(move |(_, pods)| pods.values().any(ends)).map(|(job, _)| job)
+        let ending = self.pods.values().flatten().filter(move |(_, pod)| ends(pod));
+        ending.filter_map(|(key, _)| Some((key, self.job_of.get(key)?)))
     }
 
-    /// What is lost of the pods of these, where nobody counts on a node any more that has not been ready for so long.
-    pub fn lost<'a>(&self, jobs: impl Iterator<Item = &'a str>, now: Timestamp, patience: Duration) -> Lost {
+    /// The pods of these jobs that are on nodes.
+    pub fn of_jobs<'a>(
+        &'a self,
+        jobs: impl Iterator<Item = &'a str>,
+    ) -> impl Iterator<Item = (&'a PodKey, &'a Stationed)> {
+        jobs.filter_map(|job| self.pods.get(job)).flatten()
+    }
+
+    /// Those of these pods that are on nodes.
+    pub fn of_pods(&self, pods: impl Iterator<Item = PodKey>) -> impl Iterator<Item = (&PodKey, &Stationed)> {
+        pods.filter_map(|pod| self.pods.get(self.job_of.get(&pod)?)?.get_key_value(&pod))
+    }
+
+    /// What is lost of these pods, where nobody counts on a node any more that has not been ready for so long.
+    pub fn lost(&self, pods: &[(&PodKey, &Stationed)], now: Timestamp, patience: Duration) -> Lost {
         let mut lost = Lost::default();
-        for (key, pod) in jobs.filter_map(|job| self.pods.get(job)).flatten() {
+        for (key, pod) in pods {
             let at = self.lost_at(pod, patience);
             if at.is_some_and(|at| at <= now) {
-                lost.pods.insert(key.clone());
+                lost.pods.insert((*key).clone());
                 lost.nodes.insert(pod.node.clone());
             } else {
                 lost.others += 1;

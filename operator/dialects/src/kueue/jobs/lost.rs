@@ -3,9 +3,9 @@
 
 use super::{
     super::{admission, hosts::Lost, workload_target},
-    Ending, JobView, Of, Step, Surroundings, group,
+    Ending, JobView, Of, Step, Surroundings,
 };
-use crate::write::Note;
+use crate::write::{Note, Target};
 
 /// The condition of a Workload that gave its quota back although pods of it may still run on nodes of which nothing is heard.
 pub const PODS_LOST: &str = "PodsLost";
@@ -42,18 +42,13 @@ impl JobView {
     }
 }
 
-/// A group of pods of which some are lost.
-pub fn group_without(pods: &[&JobView], lost: Lost) -> Option<JobView> {
+/// Pods as they are where some are lost.
+pub fn as_they_are(pods: &[&JobView], lost: &Lost) -> Vec<JobView> {
     let is_lost = |pod: &JobView| {
-        let target = &pod.target;
-        lost.pods
-            .iter()
-            .any(|key| Some(&*key.namespace) == target.namespace.as_deref() && *key.name == *target.name)
+        let Target { namespace, name, .. } = &pod.target;
+        lost.pods.iter().any(|key| Some(&*key.namespace) == namespace.as_deref() && *key.name == **name)
     };
-    let as_they_are: Vec<JobView> =
-        pods.iter().map(|pod| if is_lost(pod) { pod.as_lost(&lost) } else { (*pod).clone() }).collect();
-    let group = group::view(&as_they_are.iter().collect::<Vec<_>>())?;
-    Some(JobView { lost, ..group })
+    pods.iter().map(|pod| if is_lost(pod) { pod.as_lost(lost) } else { (*pod).clone() }).collect()
 }
 
 /// Takes back what an evicted Workload holds, now that nothing runs by it that anybody could still hear of.

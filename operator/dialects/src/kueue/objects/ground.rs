@@ -47,7 +47,7 @@ impl Objects {
     pub fn apply_pod(&mut self, object: &v1::Pod) {
         let key = PodKey::new(object.namespace().unwrap_or_default(), object.name_any());
         if let Some(job) = self.hosts.see_pod(&key, object) {
-            self.uid_due(&job);
+            self.pod_due(&key, &job);
         }
         match topology::pod(object) {
             Some(pod) => self.state.apply_pod(pod),
@@ -58,7 +58,7 @@ impl Objects {
     /// A pod is gone.
     pub fn delete_pod(&mut self, key: &PodKey) {
         if let Some(job) = self.hosts.lose_pod(key) {
-            self.uid_due(&job);
+            self.pod_due(key, &job);
         }
         self.state.delete_pod(key);
     }

@@ -35,6 +35,11 @@ impl Groups {
         self.group_of.contains_key(pod)
     }
 
+    /// The group that a pod is of.
+    pub(super) fn group_of(&self, pod: &JobKey) -> Option<&JobKey> {
+        self.group_of.get(pod)
+    }
+
     /// The pods of a group.
     pub(super) fn of_group(&self, group: &JobKey) -> Vec<&JobView> {
         self.members.get(group).into_iter().flat_map(BTreeMap::values).collect()

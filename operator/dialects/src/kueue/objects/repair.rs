@@ -63,15 +63,11 @@ impl Objects {
         let sets = job.pods.as_deref().unwrap_or_default();
         let slot = sets.iter().position(|pods| pods.name == set.name).and_then(|index| job.slots.get(index));
         let tolerations = slot.map(|slot| slot.tolerations.as_slice());
-        let uids = || {
-            let below = self.below(&job.uid).filter(|(below, _)| below.namespace == key.namespace);
-            std::iter::once(&*job.uid).chain(below.map(|(_, job)| &*job.uid))
-        };
+        let pods = self.stationed(key, job);
         let hosts = set.placement.iter().flat_map(Placement::hosts);
         let fails = |host: &str| {
             self.hosts.is_gone(host)
-                || (self.hosts.keeps_off(host, tolerations)
-                    && !uids().any(|job| self.hosts.goes_on(job, host)))
+                || (self.hosts.keeps_off(host, tolerations) && !self.hosts.goes_on(&pods, host))
         };
         hosts.filter(|host| fails(host)).map(ToString::to_string).collect()
     }

@@ -98,6 +98,12 @@ impl Objects {
         self.forget_server(&of);
     }
 
+    /// What a job would be with these pods, if it is what an object serves by.
+    pub(super) fn served(&self, key: &JobKey, pods: &[&JobView]) -> Option<JobView> {
+        let object = self.serving.objects.get(&serving::object_of(key))?;
+        Some(serving::view(&object.view, serving::number_of(key), pods))
+    }
+
     /// Forgets an object that is gone, unless there are pods of it.
     fn forget_server(&mut self, key: &JobKey) {
         let is_gone = self.serving.objects.get(key).is_some_and(|object| object.view.deleting);
