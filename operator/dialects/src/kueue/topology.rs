@@ -56,14 +56,17 @@ pub fn pod(object: &v1::Pod) -> Option<Pod> {
     let spec = object.spec.as_ref()?;
     let node = spec.node_name.as_deref().filter(|name| !name.is_empty())?;
     let phase = object.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
-    if matches!(phase, "Succeeded" | "Failed")
-        || requested(object.annotations()).is_some_and(|of| request(&of).is_explicit())
-    {
+    if matches!(phase, "Succeeded" | "Failed") || is_placed(object) {
         return None;
     }
     let requests = Template::read(spec).and_then(|template| template.total()).unwrap_or_default();
     let key = PodKey::new(object.namespace().unwrap_or_default(), object.name_any());
     Some(Pod { key, node: node.into(), requests })
+}
+
+/// Whether a placement accounts for a pod: its annotations say that it has one.
+pub fn is_placed(object: &v1::Pod) -> bool {
+    requested(object.annotations()).is_some_and(|of| request(&of).is_explicit())
 }
 
 /// What a pod set asks of its place, if anything.

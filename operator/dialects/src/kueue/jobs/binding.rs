@@ -115,8 +115,7 @@ pub fn stuck(pod: &Pod) -> Option<Stuck> {
             && said.status == "False"
             && said.reason.as_deref() == Some("Unschedulable")
     })?;
-    let placed = topology::asked(pod.annotations()).is_some_and(|request| request.is_explicit());
-    let waits = placed && pod.metadata.deletion_timestamp.is_none() && !has_ended(pod);
+    let waits = topology::is_placed(pod) && pod.metadata.deletion_timestamp.is_none() && !has_ended(pod);
     waits.then_some(())?;
     Some(Stuck {
         pod: PodKey::new(pod.namespace().unwrap_or_default(), pod.name_any()),
