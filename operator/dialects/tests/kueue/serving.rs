@@ -9,7 +9,9 @@ use whalezen_dialects::kueue::{
 
 use crate::{
     kinds::{key, operator, patched, write},
+    lost::deleted,
     object::{Object, QUEUE_NAME, escaped},
+    placed::node,
     samples::template,
     seen::{NOW, admitted, put_by, see, word},
 };
@@ -167,7 +169,8 @@ fn a_pod_that_is_placed_keeps_the_gate_of_its_host_until_it_is_bound() {
     let start = write(step([stateful(1), placed_workload.clone(), replica(0)]));
     assert_eq!(put_by(&start, "/spec/schedulingGates"), json!([{ "name": "kueue.x-k8s.io/topology" }]));
     let started = patched(&replica(0), &start).version(2);
-    let mut objects = operator([stateful(1), placed_workload.clone(), started.clone()]);
+    let on = node("r1", "node-1", 1);
+    let mut objects = operator([on, stateful(1), placed_workload.clone(), started.clone()]);
     objects.apply_waiting_pod(&started.read());
     let bind = objects.next_step(&key("StatefulSet", "train"), NOW);
     let name = placed_workload.0["metadata"]["name"].as_str().unwrap();
@@ -205,6 +208,22 @@ fn a_stateful_set_that_has_to_stop_holds_its_quota_until_its_pods_are_gone_and_w
     assert_eq!(word(&step([stateful(2), evicted.clone(), told.clone()])), "delete pod");
     assert_eq!(word(&step([stateful(2), evicted.clone(), told.deleting()])), "rest");
     assert_eq!(word(&step([stateful(2), evicted, replica(0)])), "release");
+}
+
+#[test]
+fn one_that_stops_does_not_wait_for_a_pod_of_which_nothing_is_heard() {
+    let workload = admitted_workload(&stateful(2), None);
+    let evicted = workload.clone().version(3).condition("Evicted", true, "Preempted", "Make room");
+    let lost = deleted(runs(replica(0), &workload).put("/metadata/finalizers", json!([])), 6);
+    let mut objects = operator([stateful(2), evicted, lost.clone(), node("r1", "node", 1)]);
+    objects.apply_pod(&lost.read());
+    let step = |objects: &Objects| word(&objects.next_step(&key("StatefulSet", "train"), NOW));
+    assert_eq!(step(&objects), "rest");
+    objects.take_due();
+    let gone = json!([{ "key": "node.kubernetes.io/out-of-service", "effect": "NoExecute" }]);
+    see(&mut objects, &node("r1", "node", 1).put("/spec/taints", gone));
+    assert!(objects.take_due().jobs.contains(&key("StatefulSet", "train")));
+    assert_eq!(step(&objects), "release");
 }
 
 #[test]
