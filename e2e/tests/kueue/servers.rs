@@ -159,7 +159,7 @@ async fn the_groups_of_a_leader_worker_set_are_queued_one_by_one_each_with_its_l
     let made = json!({
         "apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet",
         "metadata": { "name": "llm", "labels": { "kueue.x-k8s.io/queue-name": QUEUE } },
-        "spec": { "replicas": 2, "leaderWorkerTemplate": {
+        "spec": { "replicas": 1, "leaderWorkerTemplate": {
             "size": 3, "leaderTemplate": { "spec": template("llm")["spec"] }, "workerTemplate": template("llm"),
         } },
     });
@@ -169,10 +169,11 @@ async fn the_groups_of_a_leader_worker_set_are_queued_one_by_one_each_with_its_l
         assert_eq!(stamped["labels"]["kueue.x-k8s.io/queue-name"], QUEUE, "{made:#}");
         assert_eq!(stamped["annotations"][PARENT], "leaderworkerset.x-k8s.io/leaderworkerset");
     }
-    ground.counts("leader-worker", 1, 1, 3).await;
     for pod in ["llm-0", "llm-0-1", "llm-0-2"] {
         ground.sees("Pod", pod, "runs", runs).await;
     }
+    ground.patch("LeaderWorkerSet", "llm", json!({ "spec": { "replicas": 2 } })).await;
+    ground.counts("leader-worker", 1, 1, 3).await;
     ground.sees("Pod", "llm-1", "is gated", is_gated).await;
     let workloads = ground.api("Workload").list(&ListParams::default()).await.unwrap();
     let sets = |workload: &Value| {
