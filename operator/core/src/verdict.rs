@@ -81,6 +81,11 @@ impl Reason {
         }
     }
 
+    /// Whether quota is what is missing, or may be.
+    pub fn is_of_quota(self) -> bool {
+        matches!(self, Self::PendingEvaluation | Self::WaitingForQuota | Self::ExceedsMaxQuota)
+    }
+
     /// The reason of this word.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == word)

@@ -10,7 +10,7 @@ use crate::{
     name::{ClusterQueueName, FlavorName, FlavorResource, ResourceName, WorkloadKey},
     overlay::Overlay,
     quantity::{Amount, Amounts, format},
-    verdict::Verdict,
+    verdict::{Reason, Verdict},
     workload::total,
 };
 
@@ -26,6 +26,8 @@ pub struct Explanation {
     pub cluster_queue: Option<ClusterQueueName>,
     /// Why it waits, if it does and somebody has looked at it.
     pub verdict: Option<Verdict>,
+    /// What would have to happen, where it is not for quota that it waits. What people have to put right is in the verdict.
+    pub remedy: Option<&'static str>,
     /// How many who wait in the same ClusterQueue go before it.
     pub ahead: usize,
     /// What it asks for, flavor by flavor, if it waits.
@@ -78,6 +80,19 @@ pub struct Holder {
     pub borrows: String,
 }
 
+fn remedy(reason: Reason) -> Option<&'static str> {
+    match reason {
+        Reason::TopologyPlacementFailed => Some(
+            "nodes that it may be on have to become ready, or pods on them that no placement accounts for have to go: whatever other workloads give back would not do",
+        ),
+        Reason::WaitingForPreemptedWorkloads => Some("those have to stop who were told to on its account"),
+        Reason::WaitingForPodsReady => {
+            Some("the pods of those that were admitted before have to become ready")
+        }
+        _ => None,
+    }
+}
+
 impl State {
     /// Explains a workload, if it is known.
     pub fn explain(&self, key: &WorkloadKey) -> Option<Explanation> {
@@ -98,12 +113,19 @@ impl State {
             _ => 0,
         };
         let waits = cluster_queue.as_ref().filter(|_| standing == "Waiting");
+        let mut quotas = waits.map(|queue| self.quotas(key, queue)).unwrap_or_default();
+        let verdict = self.verdict(key);
+        if verdict.as_ref().is_some_and(|verdict| !verdict.reason.is_of_quota()) {
+            // It would not help.
+            quotas.iter_mut().for_each(|quota| quota.remedy = None);
+        }
         Some(Explanation {
             workload: key.clone(),
             standing,
-            verdict: self.verdict(key),
+            remedy: verdict.as_ref().and_then(|verdict| remedy(verdict.reason)),
+            verdict,
             ahead,
-            quotas: waits.map(|queue| self.quotas(key, queue)).unwrap_or_default(),
+            quotas,
             cluster_queue,
         })
     }

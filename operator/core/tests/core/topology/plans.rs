@@ -3,8 +3,8 @@ use whalezen_core::{
     plan::{FairStrategy, Policy},
     queue::{Reclaim, WithinQueue},
     testing::{
-        NodeBuilder, ObligingApplier, QueueBuilder, WorkloadBuilder, World, flavor, foreign_pod, local_queue,
-        node, queue, topology, workload,
+        NodeBuilder, ObligingApplier, QueueBuilder, WorkloadBuilder, World, flavor, foreign_pod, key,
+        local_queue, node, queue, topology, workload,
     },
     topology::HOST,
     verdict::Reason,
@@ -323,4 +323,7 @@ fn who_lacks_quota_and_would_find_no_place_with_it_is_told_both() {
         "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor f, 7 more needed; \
          couldn't assign flavors to pod set main: topology \"t\" allows to fit only 8 out of 9 pod(s)"
     );
+    let explained = world.state.explain(&key("ns/big")).unwrap();
+    assert!(explained.remedy.unwrap().starts_with("nodes that it may be on have to become ready"));
+    assert_eq!((explained.quotas[0].missing.as_str(), &explained.quotas[0].remedy), ("7", &None));
 }
