@@ -117,7 +117,9 @@ impl State {
         let verdict = self.verdict(key);
         if verdict.as_ref().is_some_and(|verdict| !verdict.reason.is_of_quota()) {
             // It would not help.
-            quotas.iter_mut().for_each(|quota| quota.remedy = None);
+            for quota in &mut quotas {
+                quota.remedy = None;
+            }
         }
         Some(Explanation {
             workload: key.clone(),
