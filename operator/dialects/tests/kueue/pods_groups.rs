@@ -211,6 +211,29 @@ fn a_group_gives_quota_back_pod_by_pod_and_is_over_when_all_have_succeeded() {
 }
 
 #[test]
+fn no_pod_alone_ends_its_group_and_none_is_over_while_one_of_them_runs() {
+    let [a, b] = two().map(|pod| runs(&pod));
+    let alone = |pod: &Object| annotated(pod.clone(), TOTAL, "1");
+    let ended = phase(&a, "Succeeded");
+    for [first, second] in
+        [[alone(&ended), b.clone()], [ended.clone(), alone(&b)], [alone(&ended), alone(&b)]]
+    {
+        assert_eq!(word(&step([first, second, admitted_group()])), "reclaim");
+    }
+    let lasting = annotated(a, "kueue.x-k8s.io/retriable-in-group", "false");
+    let failed = phase(&alone(&b), "Failed");
+    assert_eq!(word(&step([lasting, failed, admitted_group()])), "ask for pods");
+}
+
+#[test]
+fn a_pod_that_failed_and_is_replaced_has_no_say_in_how_many_its_group_is() {
+    let [a, b] = two();
+    let failed = annotated(phase(&runs(&b), "Failed"), TOTAL, "3");
+    let new = member("new", 2, "worker", 9);
+    assert_eq!(whole(&[a, failed, new]).unwrap().0["spec"]["podSets"][0]["count"], 2);
+}
+
+#[test]
 fn a_group_with_a_pod_that_cannot_be_replaced_is_over_when_none_of_them_runs() {
     let [a, b] = two().map(|pod| runs(&pod));
     let last = annotated(phase(&b, "Failed"), "kueue.x-k8s.io/retriable-in-group", "false");

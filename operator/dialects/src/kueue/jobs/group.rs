@@ -52,6 +52,10 @@ pub struct Group {
     pub name: String,
     /// Why no Workload can be made for it yet.
     pub problem: Option<String>,
+    /// Of how many pods it is.
+    pub total: Option<u32>,
+    /// Whether it is queued as soon as there is one of them.
+    pub fast: bool,
 }
 
 /// The group that a pod belongs to, if it is one of several.
@@ -110,15 +114,14 @@ pub fn uid(namespace: &str, group: &str) -> String {
 pub fn view(pods: &[&JobView]) -> Option<JobView> {
     let first = *pods.first()?;
     let members: Vec<Member> = pods.iter().flat_map(|pod| &pod.members).cloned().collect();
-    let belongs = members.first()?.belongs.clone()?;
+    let belongs = said_by_all(&members)?;
     let total = belongs.total.unwrap_or_default();
     let succeeded = members.iter().filter(|member| member.succeeded == Some(true)).count();
     let all_over = members.iter().all(|member| member.succeeded.is_some());
-    let unretriable = members.iter().filter_map(|member| member.belongs.as_ref()).any(|of| of.unretriable);
-    let ends = belongs.total.is_some() && !belongs.serves;
-    let over = ends && (as_count(succeeded) == total || (all_over && unretriable));
     let roles = roles(pods, &belongs);
     let active = members.iter().filter(|member| member.is_active()).count();
+    let ends = belongs.total.is_some() && !belongs.serves && active == 0;
+    let over = ends && (as_count(succeeded) == total || (all_over && belongs.unretriable));
     let ready = pods.iter().filter(|pod| pod.unready == 0).count();
     let started = pods.iter().find(|pod| pod.active > 0);
     let slots = roles.iter().filter_map(|(role, _)| Some(of_role(pods, role)?.slots.first()?.clone()));
@@ -143,9 +146,32 @@ pub fn view(pods: &[&JobView]) -> Option<JobView> {
             .collect::<Result<Vec<_>, _>>()
             .map(Into::into),
         injected: started.and_then(|pod| pod.injected.clone()),
-        group: Some(Group { problem: problem(pods, &members, &belongs), name: belongs.group }),
+        group: Some(Group {
+            problem: problem(pods, &members, &belongs),
+            total: belongs.total,
+            fast: belongs.fast,
+            name: belongs.group,
+        }),
         members,
         ..first.clone()
+    })
+}
+
+/// What the pods of a group say of it together. No one of them is believed alone, or it could end the group of those that run:
+/// the group is of as many as any of them says, and is in no hurry unless all are.
+fn said_by_all(members: &[Member]) -> Option<Belongs> {
+    let all = || members.iter().filter_map(|member| member.belongs.as_ref());
+    let first = all().next()?.clone();
+    let replaced = |member: &&Member| member.succeeded == Some(false);
+    let others =
+        members.iter().filter(|member| !replaced(member)).filter_map(|member| member.belongs.as_ref());
+    let others: Vec<&Belongs> = others.collect();
+    Some(Belongs {
+        total: others.iter().map(|of| of.total).max().unwrap_or(first.total),
+        fast: others.iter().all(|of| of.fast),
+        serves: all().any(|of| of.serves),
+        unretriable: all().any(|of| of.unretriable),
+        ..first
     })
 }
 
@@ -199,7 +225,8 @@ fn problem(pods: &[&JobView], members: &[Member], belongs: &Belongs) -> Option<S
     if others.windows(2).any(|two| matches!(two, [a, b] if a.queue != b.queue)) {
         return Some(format!("pod group {group}: its pods name different queues"));
     }
-    if members.iter().filter_map(|member| member.belongs.as_ref()).any(|of| of.total != Some(*total)) {
+    let counts = || others.iter().flat_map(|pod| &pod.members).filter_map(|member| member.belongs.as_ref());
+    if counts().any(|of| of.total != Some(*total)) {
         return Some(format!("pod group {group}: its pods do not agree on how many they are"));
     }
     let alive = members.iter().filter(|member| member.may_succeed()).count();
@@ -251,11 +278,11 @@ pub fn matches(group: &JobView, sets: &[Pods]) -> bool {
 
 /// Has the pods own their Workload, lets those go that others have come for, and deletes those that are too many.
 pub fn tidy(group: &JobView, of: Option<Of<'_>>) -> Option<Step> {
-    group.group.as_ref()?;
+    let named = group.group.as_ref()?;
     let (alive, dead): (Vec<&Member>, Vec<&Member>) =
         group.members.iter().partition(|member| member.may_succeed());
     let Some(of) = of else {
-        let total = group.members.first()?.belongs.as_ref()?.total?;
+        let total = named.total?;
         return dead.into_iter().find_map(pod::free).or_else(|| excess(group, alive, total));
     };
     let (mut kept, mut goes) = (Vec::new(), None);
@@ -293,7 +320,7 @@ fn own(of: Of<'_>, pods: &[&Member]) -> Option<Step> {
 
 /// Says whether a group waits for pods in place of others, if its Workload does not say it yet.
 pub fn tell(group: &JobView, of: Of<'_>, now: Timestamp) -> Option<Step> {
-    let fast = group.members.first().filter(|_| group.group.is_some())?.belongs.as_ref()?.fast;
+    let fast = group.group.as_ref()?.fast;
     let alive = |role: &str| {
         let of_role = |member: &&Member| member.role() == role && member.may_succeed();
         as_count(group.members.iter().filter(of_role).count())
