@@ -69,6 +69,12 @@ fn step<const N: usize>(objects: [Object; N]) -> Step {
     operator(objects).next_step(&key("PodGroup", "g"), NOW)
 }
 
+/// What people are told by a step that does nothing else.
+fn told(step: Step) -> String {
+    let Step::Stuck(note) = step else { panic!("{step:?}") };
+    note.message
+}
+
 /// What is written to which pod.
 fn to(write: &Write) -> (&str, &str) {
     let what = match write.verb {
@@ -138,6 +144,58 @@ fn pods_of_the_same_requests_have_one_role_and_others_another() {
     };
     let container = |gpus: &str| json!([{ "name": "x", "image": "j", "resources": { "requests": { "nvidia.com/gpu": gpus } } }]);
     assert_eq!((roles(container("1")), roles(container("2"))), (1, 2));
+}
+
+/// The same pod with so many GPUs.
+fn asking(pod: &Object, gpus: &str) -> Object {
+    let requests = json!({ "requests": { "nvidia.com/gpu": gpus } });
+    pod.clone().put("/spec/containers", json!([{ "name": "x", "image": "j", "resources": requests }]))
+}
+
+#[test]
+fn no_pod_runs_on_what_another_of_its_role_requests() {
+    let [a, b] = two();
+    for pods in [[asking(&a, "0"), asking(&b, "8")], [asking(&a, "8"), asking(&b, "0")]] {
+        assert_eq!(told(step(pods.clone())), "pod group g: its pods of role worker do not request the same");
+        assert!(whole(&pods).is_err());
+    }
+    // Nor on what one requested that failed.
+    let failed = phase(&asking(&member("0", 2, "worker", 0), "0"), "Failed");
+    let made = whole(&[failed, asking(&a, "8"), asking(&b, "8")]).unwrap().0;
+    let requests = &made["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["resources"]["requests"];
+    assert_eq!(requests["nvidia.com/gpu"], "8");
+}
+
+#[test]
+fn a_pod_that_its_groups_workload_does_not_count_stays_gated_and_is_named_and_the_others_run() {
+    let [a, b] = two();
+    let admitted = || admitted_group().condition("WaitingForReplacementPods", true, "PodsFailed", "m");
+    for other in [asking(&b, "8"), member("b", 2, "driver", 2)] {
+        assert_eq!(word(&step([a.clone(), other.clone(), admitted_group()])), "ask for pods");
+        assert_eq!(to(&write(step([a.clone(), other.clone(), admitted()]))), ("start", "a"));
+        let role = other.0["metadata"]["annotations"]["kueue.x-k8s.io/role-hash"].as_str().unwrap();
+        assert_eq!(
+            told(step([runs(&a), other.clone(), admitted()])),
+            format!("pod group g: pod b is none of those that its Workload counts as role {role}")
+        );
+        assert_eq!(word(&step([runs(&a), runs(&other), admitted()])), "delete", "one that runs stops all");
+        assert_eq!(to(&write(step([runs(&a), other.deleting(), admitted()]))), ("free", "b"));
+    }
+}
+
+#[test]
+fn of_a_group_that_is_admitted_fast_the_pods_run_that_have_the_role_of_the_first() {
+    let fast = |pod: &Object| annotated(pod.clone(), "kueue.x-k8s.io/pod-group-fast-admission", "true");
+    let [first, other] = [fast(&member("b", 2, "worker", 1)), fast(&member("a", 2, "driver", 2))];
+    let pods = [first.clone(), other.clone()];
+    let made = whole(&pods).unwrap();
+    assert_eq!(made.0["spec"]["podSets"][0]["name"], "worker");
+    assert_eq!(made.0["spec"]["podSets"][0]["count"], 2);
+    assert!(told(step([first.clone(), other.clone(), made.clone()])).contains("pod a is none of those"));
+    let (admission, _) = admitted(&mut operator([first.clone(), other.clone(), made.clone()]));
+    let admitted = made.version(2).put("/status", admission.body["status"].clone());
+    assert_eq!(to(&write(step([first.clone(), other.clone(), admitted.clone()]))), ("start", "b"));
+    assert!(told(step([runs(&first), other, admitted])).contains("pod a is none of those"));
 }
 
 #[test]

@@ -4,13 +4,12 @@
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use k8s_openapi::{
-    api::core::v1::{Pod, PodSpec},
+    api::core::v1::Pod,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use sha1::{Digest, Sha1};
-use whalezen_core::workload::Timestamp;
+use whalezen_core::{quantity::Amounts, workload::Timestamp};
 use whalezen_crds::kueue::constants::{annotation, condition as types, label};
 
 use super::{
@@ -19,14 +18,11 @@ use super::{
     kinds::POD,
     note,
     pod::{self, Member},
-    serving,
+    roles, serving,
     whole::{Set, Standing, Whole},
     writes::seen_as,
 };
 use crate::write::{Verb, Write};
-
-/// How much of the digest is a role's name.
-const ROLE_LENGTH: usize = 8;
 
 /// What a pod says of the group that it is one of.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,6 +39,8 @@ pub struct Belongs {
     pub unretriable: bool,
     /// Its role: those of one role ask for the same.
     pub role: String,
+    /// What the pod requests, if that can be counted.
+    pub requests: Option<Amounts>,
 }
 
 /// A group, as a job.
@@ -50,12 +48,22 @@ pub struct Belongs {
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// Why no Workload can be made for it yet.
-    pub problem: Option<String>,
+    /// Why no Workload can be made for it yet, besides that there are too few of its pods.
+    pub conflict: Option<String>,
+    /// Whether there are too few of its pods.
+    pub incomplete: bool,
     /// Of how many pods it is.
     pub total: Option<u32>,
     /// Whether it is queued as soon as there is one of them.
     pub fast: bool,
+}
+
+impl Group {
+    /// Why no Workload can be made for it yet.
+    pub fn problem(&self) -> Option<String> {
+        let fewer = || format!("'{}' group has fewer runnable pods than expected", self.name);
+        self.conflict.clone().or_else(|| self.incomplete.then(fewer))
+    }
 }
 
 /// The group that a pod belongs to, if it is one of several.
@@ -75,34 +83,9 @@ pub fn belongs(pod: &Pod) -> Option<Belongs> {
         serves: said(annotation::POD_GROUP_SERVING) == Some("true"),
         unretriable: said(annotation::RETRIABLE_IN_GROUP) == Some("false"),
         role: said(annotation::ROLE_HASH)
-            .map_or_else(|| pod.spec.as_ref().map(role).unwrap_or_default(), ToOwned::to_owned),
+            .map_or_else(|| pod.spec.as_ref().map(roles::role).unwrap_or_default(), ToOwned::to_owned),
+        requests: pod.spec.as_ref().and_then(roles::requests),
     })
-}
-
-/// The role of pods of this spec: a digest of what matters to an admission.
-fn role(spec: &PodSpec) -> String {
-    let containers = |of: &[k8s_openapi::api::core::v1::Container]| -> Value {
-        let shape = |container: &k8s_openapi::api::core::v1::Container| {
-            let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-            json!({ "requests": requests, "ports": container.ports })
-        };
-        of.iter().map(shape).collect()
-    };
-    let shape = json!([
-        containers(spec.init_containers.as_deref().unwrap_or_default()),
-        containers(&spec.containers),
-        spec.node_selector,
-        spec.affinity,
-        spec.tolerations,
-        spec.runtime_class_name,
-        spec.priority,
-        spec.topology_spread_constraints,
-        spec.overhead,
-        spec.resource_claims,
-        spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()),
-    ]);
-    let digest = Sha1::digest(shape.to_string());
-    format!("{digest:x}").chars().take(ROLE_LENGTH).collect()
 }
 
 /// What stands for a group where a job's uid does. No object has such a one.
@@ -118,7 +101,7 @@ pub fn view(pods: &[&JobView]) -> Option<JobView> {
     let total = belongs.total.unwrap_or_default();
     let succeeded = members.iter().filter(|member| member.succeeded == Some(true)).count();
     let all_over = members.iter().all(|member| member.succeeded.is_some());
-    let roles = roles(pods, &belongs);
+    let roles = sizes(pods, &belongs);
     let active = members.iter().filter(|member| member.is_active()).count();
     let ends = belongs.total.is_some() && !belongs.serves && active == 0;
     let over = ends && (as_count(succeeded) == total || (all_over && belongs.unretriable));
@@ -147,7 +130,8 @@ pub fn view(pods: &[&JobView]) -> Option<JobView> {
             .map(Into::into),
         injected: started.and_then(|pod| pod.injected.clone()),
         group: Some(Group {
-            problem: problem(pods, &members, &belongs),
+            conflict: conflict(pods, &members, &belongs),
+            incomplete: is_incomplete(&members, &belongs),
             total: belongs.total,
             fast: belongs.fast,
             name: belongs.group,
@@ -176,17 +160,18 @@ fn said_by_all(members: &[Member]) -> Option<Belongs> {
 }
 
 /// The roles and how many pods each has, by name.
-fn roles(pods: &[&JobView], belongs: &Belongs) -> Vec<(String, u32)> {
+fn sizes(pods: &[&JobView], belongs: &Belongs) -> Vec<(String, u32)> {
     let alive = pods.iter().flat_map(|pod| &pod.members).filter(|member| member.may_succeed());
-    let mut roles: BTreeMap<String, u32> = BTreeMap::new();
     let mut kept: Vec<&Member> = alive.collect();
     kept.sort_by_key(|member| member.precedence());
     kept.truncate(belongs.total.and_then(|total| usize::try_from(total).ok()).unwrap_or(usize::MAX));
+    if belongs.fast {
+        let first = kept.first().map(|member| member.role().to_owned());
+        return first.into_iter().map(|role| (role, belongs.total.unwrap_or_default())).collect();
+    }
+    let mut roles: BTreeMap<String, u32> = BTreeMap::new();
     for member in kept {
         *roles.entry(member.role().to_owned()).or_default() += 1;
-    }
-    if belongs.fast {
-        roles = roles.into_keys().take(1).map(|role| (role, belongs.total.unwrap_or_default())).collect();
     }
     roles.into_iter().collect()
 }
@@ -211,9 +196,9 @@ fn as_count(of: usize) -> u32 {
     u32::try_from(of).unwrap_or(u32::MAX)
 }
 
-/// Why no Workload can be made for a group yet.
-fn problem(pods: &[&JobView], members: &[Member], belongs: &Belongs) -> Option<String> {
-    let Belongs { group, total, fast, .. } = belongs;
+/// Why no Workload could be made for a group even if all of its pods were there.
+fn conflict(pods: &[&JobView], members: &[Member], belongs: &Belongs) -> Option<String> {
+    let Belongs { group, total, .. } = belongs;
     let Some(total) = total else {
         return Some(format!(
             "pod group {group}: {} must be a number of pods",
@@ -229,9 +214,14 @@ fn problem(pods: &[&JobView], members: &[Member], belongs: &Belongs) -> Option<S
     if counts().any(|of| of.total != Some(*total)) {
         return Some(format!("pod group {group}: its pods do not agree on how many they are"));
     }
+    let role = roles::uneven(members.iter().filter(|member| member.may_succeed()))?;
+    Some(format!("pod group {group}: its pods of role {role} do not request the same"))
+}
+
+/// Whether there are too few pods of a group to make a Workload for it.
+fn is_incomplete(members: &[Member], belongs: &Belongs) -> bool {
     let alive = members.iter().filter(|member| member.may_succeed()).count();
-    let fewer = as_count(alive) < *total && !fast;
-    (fewer || alive == 0).then(|| format!("'{group}' group has fewer runnable pods than expected"))
+    alive == 0 || (as_count(alive) < belongs.total.unwrap_or_default() && !belongs.fast)
 }
 
 /// What a group's Workload is made from.
@@ -239,12 +229,14 @@ pub fn whole(pods: &[Pod]) -> Result<Whole, String> {
     let views: Vec<JobView> = pods.iter().map(pod::view).collect();
     let group = view(&views.iter().collect::<Vec<_>>()).ok_or("the group has no pods")?;
     let named = group.group.ok_or("the pods are in no group")?;
-    if let Some(problem) = named.problem {
+    if let Some(problem) = named.problem() {
         return Err(problem);
     }
     let set = |of: &Pods| {
-        let is_it = |pod: &&Pod| belongs(pod).is_some_and(|own| own.role == *of.name);
-        let set = pods.iter().find(is_it).map(pod::set);
+        let mut alive =
+            pods.iter().zip(&views).filter(|(_, view)| view.members.iter().any(Member::may_succeed));
+        let is_it = |view: &JobView| view.members.iter().any(|member| member.role() == &*of.name);
+        let set = alive.find(|(_, view)| is_it(view)).map(|(pod, _)| pod::set(pod));
         let set = set.ok_or_else(|| format!("no pod has role {}", of.name))?;
         Ok(Set { name: of.name.to_string(), count: of.count.try_into().unwrap_or(i32::MAX), ..set })
     };
@@ -270,10 +262,29 @@ fn owner(name: &str, uid: &str) -> OwnerReference {
     }
 }
 
-/// Whether all roles of a group are in its Workload.
-pub fn matches(group: &JobView, sets: &[Pods]) -> bool {
-    let alive = group.members.iter().filter(|member| member.may_succeed());
-    alive.map(Member::role).all(|role| sets.iter().any(|set| *set.name == *role))
+/// Whether a group's Workload counts its pods: all that run, once it has quota, and before that all roles. As long as no other
+/// could be made the one that is there has to do.
+pub fn matches(group: &JobView, pods: &[Pods], sets: &[Pods], of: Of<'_>) -> bool {
+    if of.workload.admission().is_some() {
+        let counts = roles::counted(sets);
+        return group.members.iter().filter(|member| member.is_active()).all(counts);
+    }
+    let same = |role: &Pods| {
+        sets.iter().any(|set| set.name == role.name && set.template.total() == role.template.total())
+    };
+    group.group.as_ref().is_some_and(|group| group.problem().is_some()) || pods.iter().all(same)
+}
+
+/// Tells why pods of a group wait although its Workload is there: it does not count them, or they do not agree.
+pub fn tell_of_others(job: &JobView, of: Of<'_>) -> Option<Step> {
+    let Group { name, conflict, .. } = job.group.as_ref()?;
+    let counts = roles::counted(of.view.pods.as_deref().ok()?);
+    let mut waiting = job.members.iter().filter(|member| member.waits());
+    let other = waiting.find(|member| !counts(member)).map(|member| {
+        let (pod, role) = (&member.target.name, member.role());
+        format!("pod group {name}: pod {pod} is none of those that its Workload counts as role {role}")
+    });
+    Some(Step::Stuck(note(job, true, "ErrWorkloadCompose", other.or_else(|| conflict.clone())?)))
 }
 
 /// Has the pods own their Workload, lets those go that others have come for, and deletes those that are too many.
@@ -285,10 +296,14 @@ pub fn tidy(group: &JobView, of: Option<Of<'_>>) -> Option<Step> {
         let total = named.total?;
         return dead.into_iter().find_map(pod::free).or_else(|| excess(group, alive, total));
     };
-    let (mut kept, mut goes) = (Vec::new(), None);
-    for set in of.view.pods.as_deref().ok()? {
+    let sets = of.view.pods.as_deref().ok()?;
+    let counts = roles::counted(sets);
+    // Nobody has to come in place of one that was not counted.
+    let (mut kept, mut goes) =
+        (Vec::new(), dead.iter().filter(|member| !counts(member)).find_map(|m| pod::free(m)));
+    for set in sets {
         let count = usize::try_from(set.count).unwrap_or(usize::MAX);
-        let is_of = |member: &&&Member| member.role() == &*set.name;
+        let is_of = |member: &&&Member| member.role() == &*set.name && counts(member);
         let mut alive: Vec<&Member> = alive.iter().filter(is_of).copied().collect();
         let mut dead: Vec<&Member> = dead.iter().filter(is_of).copied().collect();
         alive.sort_by_key(|member| member.precedence());
@@ -321,12 +336,14 @@ fn own(of: Of<'_>, pods: &[&Member]) -> Option<Step> {
 /// Says whether a group waits for pods in place of others, if its Workload does not say it yet.
 pub fn tell(group: &JobView, of: Of<'_>, now: Timestamp) -> Option<Step> {
     let fast = group.group.as_ref()?.fast;
+    let sets = of.view.pods.as_deref().ok()?;
+    let counts = roles::counted(sets);
     let alive = |role: &str| {
-        let of_role = |member: &&Member| member.role() == role && member.may_succeed();
+        let of_role = |member: &&Member| member.role() == role && member.may_succeed() && counts(member);
         as_count(group.members.iter().filter(of_role).count())
     };
     let absent = |set: &Pods| if fast { set.count.min(1) } else { set.count } > alive(&set.name);
-    let waits = of.view.pods.as_deref().ok()?.iter().any(absent);
+    let waits = sets.iter().any(absent);
     let said = conditions::find(&of.view.conditions, types::WAITING_FOR_REPLACEMENT_PODS);
     let is_said = said.is_some_and(|said| said.status == "True");
     let evicted = conditions::find(&of.view.conditions, types::EVICTED).filter(|said| said.status == "True");
@@ -354,12 +371,6 @@ fn excess(group: &JobView, mut members: Vec<&Member>, count: u32) -> Option<Step
         let told = crate::write::Note { about: member.target.clone(), uid: member.uid.clone(), ..told };
         Some(Step::Write(Box::new(pod::deletion(member)), Some(told)))
     })
-}
-
-/// The name of a pod's role, where it is kept once an admission has changed what the pod asks for.
-pub fn role_mark(member: &Member) -> Option<(String, String)> {
-    let belongs = member.belongs.as_ref()?;
-    Some((annotation::ROLE_HASH.to_owned(), belongs.role.clone()))
 }
 
 /// The uid of the group that a Workload is for, if it is for one.

@@ -9,7 +9,7 @@ pub fn matches(job: &JobView, of: Of<'_>) -> bool {
         return job.pods.is_err() && of.view.pods.is_err();
     };
     if job.group.is_some() {
-        return group::matches(job, sets);
+        return group::matches(job, pods, sets, of);
     }
     let demands_count = job.suspended && job.injected.is_none();
     let size = |pods: &Pods, set: &Pods| {

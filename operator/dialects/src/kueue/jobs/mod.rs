@@ -15,6 +15,7 @@ mod matching;
 mod placement;
 pub mod pod;
 pub mod repair;
+mod roles;
 pub mod serving;
 pub mod slices;
 mod view;
@@ -216,7 +217,7 @@ pub fn next(job: &JobView, of: Option<Of<'_>>, around: Surroundings<'_>) -> Step
         return step;
     }
     if let Some(given) = of.admitted() {
-        let waits = pod::next_to_start(job, given).is_some();
+        let waits = pod::next_to_start(job, of, given).is_some();
         let starts = waits || (job.suspended && !job.kind.is_gated());
         return if starts { start(job, of, given, around) } else { run(job, of, given, around) };
     }
@@ -264,9 +265,9 @@ fn without_workload(job: &JobView, around: Surroundings<'_>) -> Step {
     if job.active > 0 {
         return Step::Rest;
     }
-    let problem = job.pods.as_ref().err().filter(|_| job.slots.is_empty());
-    let problem = problem.or_else(|| job.group.as_ref()?.problem.as_ref());
-    match problem.map_or_else(|| around.priorities.of(job), |problem| Err(problem.clone())) {
+    let problem = job.pods.as_ref().err().filter(|_| job.slots.is_empty()).cloned();
+    let problem = problem.or_else(|| job.group.as_ref()?.problem());
+    match problem.map_or_else(|| around.priorities.of(job), Err) {
         Ok(priority) => Step::Create(priority),
         Err(problem) => Step::Stuck(note(job, true, "ErrWorkloadCompose", problem)),
     }
@@ -323,7 +324,7 @@ fn start(job: &JobView, of: Of<'_>, given: &Admission, around: Surroundings<'_>)
     if job.kind.is_gated() {
         let message = format!("Admitted by clusterQueue {}", given.cluster_queue);
         let marks = slices::marks(job, of);
-        let next = pod::next_to_start(job, given);
+        let next = pod::next_to_start(job, of, given);
         let write = next.and_then(|member| pod::start(job, member, &placements, &marks));
         return write.map_or(Step::Rest, |write| {
             Step::Write(Box::new(write), Some(note(job, false, "Started", message)))

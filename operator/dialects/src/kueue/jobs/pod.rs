@@ -16,11 +16,12 @@ use whalezen_crds::kueue::constants::{
 
 use super::{
     super::{conditions, pods::pods, workload::version},
-    Cause, Ending, JobView, Slot, Step,
+    Cause, Ending, JobView, Of, Slot, Step,
     group::{self, Belongs},
     kinds::POD,
     note,
     placement::{self, Added, Placement},
+    roles,
     serving::{self, Part},
     slices::gates_of,
     whole::{At, Set, Standing, Whole},
@@ -263,14 +264,16 @@ pub fn stop(job: &JobView, cause: Cause, message: String, now: Timestamp) -> Ste
     Step::Write(Box::new(Write { target, status: true, verb: Verb::Apply { manager: MANAGER }, body }), None)
 }
 
-/// The first pod that waits behind its gate and for which the admission has room.
-pub fn next_to_start<'a>(job: &'a JobView, given: &Admission) -> Option<&'a Member> {
+/// The first pod that waits behind its gate, is counted by its Workload and for which the admission has room.
+pub fn next_to_start<'a>(job: &'a JobView, of: Of<'_>, given: &Admission) -> Option<&'a Member> {
+    let counts = job.group.as_ref().map(|_| roles::counted(of.view.pods.as_deref().unwrap_or_default()));
+    let is_counted = |member: &&Member| counts.as_ref().is_none_or(|counts| counts(member));
     let has_room = |member: &&Member| {
         let set = given.pod_sets.iter().find(|set| *set.name == *member.role());
         let active = job.members.iter().filter(|other| other.is_active() && other.role() == member.role());
         set.is_some_and(|set| usize::try_from(set.count).is_ok_and(|count| active.count() < count))
     };
-    job.members.iter().filter(|member| member.waits()).find(has_room)
+    job.members.iter().filter(|member| member.waits()).filter(is_counted).find(has_room)
 }
 
 /// Whether a pod has to stop for this. With its Workload also what does not run goes, as in Kueue, unless another would be made
@@ -293,7 +296,7 @@ pub fn start(job: &JobView, member: &Member, placements: &[Placement], marks: &[
     let others = member.gates.iter().filter(stays);
     let others = put("/spec/schedulingGates", placement::gates(others.map(String::as_str)));
     let mut mark = Added { gates: vec![], ..mark.clone() };
-    mark.annotations.extend(group::role_mark(member));
+    mark.annotations.extend(roles::mark(member));
     let operations = placement.operations("", &member.slot, &mark).into_iter().chain([others]);
     let body = std::iter::once(seen_as(&member.version.to_string())).chain(operations).collect();
     Some(Write { target: member.target.clone(), status: false, verb: Verb::Json, body })

@@ -15,7 +15,7 @@ use super::{
     super::{
         admission::{self, Terms},
         conditions,
-        jobs::{self, JobKey, JobView, Of, Step, Surroundings, build, kinds::JOB, serving, slices},
+        jobs::{self, JobKey, JobView, Of, Step, Surroundings, build, group, kinds::JOB, serving, slices},
         life::{self, Fate},
         preemption, queues, reasons,
         workload::WorkloadView,
@@ -151,9 +151,10 @@ impl Objects {
         match self.step_of(key, job, now) {
             Step::Rest => {
                 let of = self.workload_of(key).and_then(|key| self.of(key));
+                let told = |of| serving::tell_of_more(job, of).or_else(|| group::tell_of_others(job, of));
                 let due = |of| {
                     let due = self.repair(key, job, of, now).or_else(|| self.bind(job, of));
-                    due.or_else(|| serving::tell_of_more(job, of))
+                    due.or_else(|| told(of))
                 };
                 of.and_then(due).unwrap_or(Step::Rest)
             }
