@@ -3,7 +3,7 @@
 use serde_json::json;
 use whalezen_core::name::WorkloadKey;
 use whalezen_dialects::kueue::{
-    jobs::{build, kinds},
+    jobs::{Step, build, kinds},
     objects::Objects,
     settings::{Frameworks, Settings},
 };
@@ -58,6 +58,28 @@ fn what_a_queued_job_made_is_not_queued_again_and_runs_when_the_whole_may() {
         "delete",
         "a Workload that it has already"
     );
+}
+
+#[test]
+fn jobs_that_own_each_other_or_themselves_are_told_so_and_do_not_run() {
+    let owned = |name: &str, by: &str| {
+        let owner = json!([{ "apiVersion": "batch/v1", "kind": "Job", "name": by, "uid": format!("uid-{by}"), "controller": true }]);
+        job(name).uid(&format!("uid-{name}")).put("/metadata/ownerReferences", owner)
+    };
+    for (jobs, ring) in [
+        ([owned("part", "b"), owned("b", "part")], "Job b, Job part"),
+        ([owned("part", "part"), owned("b", "a")], "Job part"),
+        ([owned("part", "b"), owned("b", "b")], "Job b"),
+    ] {
+        let [part, other] = jobs;
+        let Step::Stuck(note) = operator([part.clone(), other.clone()]).next_step(&key("Job", "part"), NOW)
+        else {
+            panic!("{ring}");
+        };
+        assert!(note.message.ends_with(&format!("own each other: {ring}")), "{}", note.message);
+        let runs = operator([part.running(1), other]);
+        assert_eq!(word(&runs.next_step(&key("Job", "part"), NOW)), "suspend");
+    }
 }
 
 #[test]

@@ -131,6 +131,19 @@ impl Objects {
         Some(self.without_lost(key, whole, now))
     }
 
+    /// Those that made a job, by name, if one of them made the others, too: none of them is the topmost.
+    fn ring(&self, key: &JobKey, job: &JobView) -> Option<String> {
+        let mut above: Vec<&JobKey> = vec![];
+        for (maker, _) in self.above(key, job) {
+            if above.contains(&maker) {
+                let names = above.iter().map(|maker| format!("{} {}", maker.kind, maker.name));
+                return Some(names.collect::<Vec<_>>().join(", "));
+            }
+            above.push(maker);
+        }
+        None
+    }
+
     /// The next step of a job that is queued with another. It has no Workload of its own, and does not run before the other
     /// may.
     pub(super) fn next_step_with(
@@ -149,6 +162,13 @@ impl Objects {
             }
         }
         let (maker, view) = above;
+        if let Some(ring) = self.ring(key, job).filter(|_| job.ending.is_none() && !job.deleting) {
+            let message = format!("Is queued with whoever owns it, and its owners own each other: {ring}");
+            if job.suspended {
+                return Step::Stuck(jobs::note(job, true, "ErrWorkloadCompose", message));
+            }
+            return jobs::suspend(job, Cause::NoWorkload, message, now);
+        }
         let over = job.ending.is_some() || job.deleting || view.ending.is_some();
         let of = self.workload_of(maker).and_then(|key| self.of(key));
         if over || job.suspended || of.is_some_and(|of| of.admitted().is_some()) {
