@@ -314,6 +314,26 @@ fn a_group_that_has_to_stop_is_deleted_pod_by_pod_and_waits_for_others_without_q
 }
 
 #[test]
+fn whoever_deletes_all_pods_of_a_group_has_them_gone_and_with_half_of_them_the_group_waits_for_others() {
+    let [a, b] = two();
+    let asking = admitted_group().condition("WaitingForReplacementPods", true, "PodsFailed", "m");
+    let gone = |pod: &Object| pod.clone().deleting();
+    for [a, b] in [[a.clone(), b.clone()], [runs(&a), runs(&b)], [runs(&a), b.clone()]] {
+        assert_eq!(to(&write(step([gone(&a), gone(&b), admitted_group()]))), ("free", "a"));
+        let freed = gone(&a).put("/metadata/finalizers", Value::Null);
+        assert_eq!(to(&write(step([freed.clone(), gone(&b), admitted_group()]))), ("free", "b"));
+        let other = gone(&b).put("/metadata/finalizers", Value::Null);
+        assert_eq!(
+            word(&step([freed, other, admitted_group()])),
+            "rest",
+            "its quota is held until they are gone"
+        );
+    }
+    assert_eq!(to(&write(step([gone(&a), gone(&b), workload()]))), ("free", "a"));
+    assert_eq!(word(&step([gone(&phase(&runs(&a), "Failed")), runs(&b), asking])), "rest");
+}
+
+#[test]
 fn whoever_deletes_a_groups_workload_deletes_the_group() {
     let [a, b] = two();
     let deleted = admitted_group().deleting();

@@ -56,6 +56,8 @@ pub struct Group {
     pub total: Option<u32>,
     /// Whether it is queued as soon as there is one of them.
     pub fast: bool,
+    /// Whether somebody else deletes all of it: nobody is waited for any more.
+    pub given_up: bool,
 }
 
 impl Group {
@@ -134,6 +136,7 @@ pub fn view(pods: &[&JobView]) -> Option<JobView> {
             incomplete: is_incomplete(&members, &belongs),
             total: belongs.total,
             fast: belongs.fast,
+            given_up: is_given_up(&members),
             name: belongs.group,
         }),
         members,
@@ -216,6 +219,11 @@ fn conflict(pods: &[&JobView], members: &[Member], belongs: &Belongs) -> Option<
     }
     let role = roles::uneven(members.iter().filter(|member| member.may_succeed()))?;
     Some(format!("pod group {group}: its pods of role {role} do not request the same"))
+}
+
+/// Whether all pods of a group are being deleted, and not all because they had to stop: those wait for others.
+fn is_given_up(members: &[Member]) -> bool {
+    members.iter().all(|member| member.deleting) && members.iter().any(|member| !member.told)
 }
 
 /// Whether there are too few pods of a group to make a Workload for it.
@@ -335,7 +343,7 @@ fn own(of: Of<'_>, pods: &[&Member]) -> Option<Step> {
 
 /// Says whether a group waits for pods in place of others, if its Workload does not say it yet.
 pub fn tell(group: &JobView, of: Of<'_>, now: Timestamp) -> Option<Step> {
-    let fast = group.group.as_ref()?.fast;
+    let fast = group.group.as_ref().filter(|group| !group.given_up)?.fast;
     let sets = of.view.pods.as_deref().ok()?;
     let counts = roles::counted(sets);
     let alive = |role: &str| {

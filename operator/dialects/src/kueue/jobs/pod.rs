@@ -215,9 +215,10 @@ fn is_managed(metadata: &ObjectMeta) -> bool {
 }
 
 /// Takes our finalizer off a pod that goes; off all of them once the job is `over`. Pods of a group stay until others have
-/// come in their place.
+/// come in their place, or all are to go.
 pub fn let_go(job: &JobView, over: bool) -> Option<Step> {
-    let goes = |member: &&Member| over || (member.deleting && job.group.is_none());
+    let stays = job.group.as_ref().is_some_and(|group| !group.given_up);
+    let goes = |member: &&Member| over || (member.deleting && !stays);
     job.members.iter().filter(goes).find_map(free)
 }
 
