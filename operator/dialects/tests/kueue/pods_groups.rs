@@ -3,15 +3,18 @@
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use whalezen_dialects::{
-    kueue::jobs::{Step, build, group},
+    kueue::{
+        jobs::{Step, build, group},
+        objects::Objects,
+    },
     write::{Verb, Write},
 };
 
 use crate::{
-    kinds::{key, operator, patched, write},
+    kinds::{admitted_workload, key, operator, patched, write},
     object::{Object, escaped},
     pods_plain::pod,
-    seen::{NOW, admitted, put_by, word},
+    seen::{NOW, admitted, put_by, see, word},
 };
 
 const GROUP: &str = "kueue.x-k8s.io/pod-group-name";
@@ -344,6 +347,28 @@ fn whoever_deletes_a_groups_workload_deletes_the_group() {
     let freed = |pod: Object| pod.put("/metadata/finalizers", Value::Null);
     assert_eq!(word(&step([freed(gone(&runs(&a))), freed(gone(&b)), deleted.clone()])), "rest");
     assert_eq!(word(&step([freed(gone(&b)), deleted])), "let go");
+}
+
+#[test]
+fn a_pod_is_one_job_whether_it_joins_a_group_or_leaves_it() {
+    let (alone, grouped) = (key("Pod", "train"), key("PodGroup", "g"));
+    let joined = |version| {
+        pod().label(GROUP, "g").put("/metadata/annotations", json!({ TOTAL: "1" })).version(version)
+    };
+    let known = |objects: &Objects| [&alone, &grouped].map(|key| objects.job(key).is_some());
+    let mut objects = operator([pod(), admitted_workload("Pod", &pod())]);
+    objects.take_due();
+    see(&mut objects, &joined(2));
+    assert_eq!(known(&objects), [false, true]);
+    assert_eq!(objects.take_due().orphans.len(), 1, "its Workload is nobody's now");
+    see(&mut objects, &pod());
+    assert_eq!(known(&objects), [false, true], "what is older is ignored");
+    see(&mut objects, &pod().version(3));
+    assert_eq!(known(&objects), [true, false]);
+    see(&mut objects, &joined(2));
+    assert_eq!(known(&objects), [true, false]);
+    objects.delete_job(&alone);
+    assert_eq!(known(&objects), [false, false]);
 }
 
 #[test]

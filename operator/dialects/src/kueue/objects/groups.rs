@@ -59,9 +59,12 @@ impl Groups {
 impl Objects {
     /// A pod of a group was seen.
     pub(super) fn apply_member(&mut self, key: JobKey, group: &JobKey, view: JobView) {
-        if self.groups.member(&key).is_some_and(|known| view.version <= known.version) {
+        let known = self.groups.member(&key).or_else(|| self.jobs.get(&key));
+        if known.is_some_and(|known| view.version <= known.version) {
             return;
         }
+        // One that was queued by itself until now.
+        self.forget_job(&key);
         if self.groups.group_of.get(&key).is_some_and(|known| known != group) {
             self.delete_member(&key);
         }

@@ -15,6 +15,10 @@ impl Objects {
         if let Some(group) = Groups::of(&view) {
             return self.apply_member(key, &group, view);
         }
+        if self.groups.member(&key).is_some_and(|known| view.version <= known.version) {
+            return;
+        }
+        self.delete_member(&key);
         if view.kind.serves.is_some() {
             return self.apply_server(&key, object, view);
         }
