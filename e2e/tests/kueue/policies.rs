@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::ground::Ground;
-use crate::objects::job;
+use crate::ground::{Ground, QUEUE};
+use crate::objects::{GPU, job};
 
 const LEAST: &str = "kueue.x-k8s.io/job-min-parallelism";
 const SYNC: &str = "kueue.x-k8s.io/job-completions-equal-parallelism";
@@ -11,6 +11,8 @@ const GATES: &str = "kueue.x-k8s.io/admission-gated-by";
 const TIME: &str = "kueue.x-k8s.io/max-exec-time-seconds";
 const PREBUILT: &str = "kueue.x-k8s.io/prebuilt-workload-name";
 const ELASTIC: &str = "kueue.x-k8s.io/elastic-job";
+const GROUP: &str = "kueue.x-k8s.io/pod-group-name";
+const TOTAL: &str = "kueue.x-k8s.io/pod-group-total-count";
 const CLASS: &str = "kueue.x-k8s.io/priority-class";
 
 fn annotated(pairs: &[(&str, &str)]) -> Value {
@@ -112,4 +114,55 @@ async fn a_change_of_a_job_is_refused_where_it_would_get_around_its_quota() {
     assert!(said.contains("gates may only be taken away"), "{said}");
     ground.patch("Job", "gated", annotated(&[(GATES, "a.b/d")])).await;
     ground.patch("Job", "gated", annotated(&[(GATES, "")])).await;
+}
+
+#[tokio::test]
+async fn what_a_pod_says_of_its_group_stays_once_it_runs_and_its_label_as_long_as_it_is_there() {
+    let ground = Ground::new("unmoved", 2).await;
+    let of_group =
+        |name: &str| json!({ "metadata": { "labels": { GROUP: name }, "annotations": { TOTAL: "1" } } });
+    let pod = |name: &str, gpus: u32, more: &Value| {
+        let container =
+            json!({ "name": "train", "image": "train", "resources": { "limits": { GPU: gpus } } });
+        let labels = json!({ "kueue.x-k8s.io/queue-name": QUEUE });
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": name, "labels": labels, "finalizers": ["example.com/stays"] },
+            "spec": { "containers": [container] },
+        });
+        merge(&mut pod, more);
+        pod
+    };
+    let refused = async |name: &str, patch: Value, refusal: &str| {
+        let said = ground.try_patch("Pod", name, patch.clone()).await.expect_err(&patch.to_string());
+        assert!(said.contains(refusal), "{name} {patch}: {said}");
+    };
+    ground.create(pod("alone", 1, &json!({}))).await;
+    ground.create(pod("member", 1, &of_group("team"))).await;
+    ground.create(pod("gated", 8, &of_group("more"))).await;
+    for name in ["alone", "member"] {
+        ground.sees("Pod", name, "runs", |pod: &Value| pod["spec"]["nodeName"].is_string()).await;
+    }
+    let stays = "may change only while the pod is gated";
+    let hidden = json!({ "metadata": { "labels": { "kueue.x-k8s.io/managed": null } } });
+    let place = annotated(&[("kueue.x-k8s.io/podset-preferred-topology", "rack")]);
+    let fast = annotated(&[("kueue.x-k8s.io/pod-group-fast-admission", "true")]);
+    ground.patch("Pod", "gated", place.clone()).await;
+    ground.patch("Pod", "gated", fast.clone()).await;
+    ground.delete("Pod", "alone").await;
+    for (name, patch, refusal) in [
+        ("member", annotated(&[(TOTAL, "2")]), stays),
+        ("member", annotated(&[("kueue.x-k8s.io/role-hash", "another")]), stays),
+        ("member", fast, stays),
+        ("member", place, stays),
+        // Also one that is being deleted, for it runs on until it is gone.
+        ("alone", of_group("team"), stays),
+        ("alone", hidden.clone(), "stays as long as the pod is there"),
+        ("gated", hidden, "stays as long as the pod is there"),
+    ] {
+        refused(name, patch, refusal).await;
+    }
+    for name in ["alone", "member", "gated"] {
+        ground.patch("Pod", name, json!({ "metadata": { "finalizers": null } })).await;
+    }
 }
