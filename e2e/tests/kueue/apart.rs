@@ -9,6 +9,8 @@ use tokio::sync::OnceCell;
 use crate::ground::{Ground, QUEUE, Site, condition, is};
 use crate::objects::{GPU, cluster_queue, flavor, in_queue, job, kueue, local_queue};
 
+const MANAGED: &str = "kueue.x-k8s.io/managed";
+
 async fn apart() -> Arc<Site> {
     static SITE: OnceCell<Arc<Site>> = OnceCell::const_new();
     Arc::clone(SITE.get_or_init(|| Site::start(4, false)).await)
@@ -35,6 +37,53 @@ async fn where_the_policies_are_absent_the_reconciler_suspends() {
     free["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({});
     ground.create(free).await;
     ground.runs("free").await;
+}
+
+#[tokio::test]
+async fn a_pod_that_somebody_hides_is_shown_again_and_holds_its_quota_until_it_is_gone() {
+    let ground = Ground::bare(&apart().await, "no-policies-hidden").await;
+    ground.queues(3).await;
+    let gated = |name: &str, group: bool| {
+        let requests = json!({ "limits": { GPU: 1 }, "requests": { GPU: 1 } });
+        let mut labels = json!({ "kueue.x-k8s.io/queue-name": QUEUE, MANAGED: "true" });
+        let mut annotations = json!({});
+        if group {
+            labels["kueue.x-k8s.io/pod-group-name"] = json!("team");
+            annotations["kueue.x-k8s.io/pod-group-total-count"] = json!("2");
+        }
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": name, "labels": labels, "annotations": annotations, "finalizers": [MANAGED] },
+            "spec": {
+                "schedulingGates": [{ "name": "kueue.x-k8s.io/admission" }],
+                "containers": [{ "name": "train", "image": "train", "resources": requests }],
+            },
+        })
+    };
+    let names = ["alone", "a", "b"];
+    for name in names {
+        ground.create(gated(name, name != "alone")).await;
+    }
+    for name in names {
+        ground.sees("Pod", name, "runs", |pod| pod["spec"]["nodeName"].is_string()).await;
+    }
+    ground.counts("no-policies-hidden", 0, 2, 3).await;
+    let hidden = json!({ "metadata": { "labels": { MANAGED: null } } });
+    for name in names {
+        ground.patch("Pod", name, hidden.clone()).await;
+    }
+    for name in names {
+        ground.sees("Pod", name, "is shown again", |pod| pod["metadata"]["labels"][MANAGED] == "true").await;
+    }
+    ground.counts("no-policies-hidden", 0, 2, 3).await;
+    for name in names {
+        ground.delete("Pod", name).await;
+        ground.patch("Pod", name, hidden.clone()).await;
+    }
+    for name in names {
+        ground.gone("Pod", name).await;
+    }
+    ground.counts("no-policies-hidden", 0, 0, 0).await;
 }
 
 fn job_without_queue(name: &str) -> Value {

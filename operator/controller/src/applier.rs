@@ -51,6 +51,8 @@ pub enum Task {
     Job(JobKey),
     /// The next step of a Workload that has no job.
     Orphan(WorkloadKey),
+    /// A pod of this uid is looked for that is not seen any more.
+    Unseen(JobKey, String),
     /// A ClusterQueue's finalizer comes or goes.
     QueueFinalizer(ClusterQueueName),
     /// A flavor's finalizer comes or goes.
@@ -89,6 +91,7 @@ impl Task {
             | Self::CheckStatus(_)
             | Self::PolicyStatus(_) => 1,
             Self::Report(_)
+            | Self::Unseen(..)
             | Self::QueueFinalizer(_)
             | Self::FlavorFinalizer(_)
             | Self::TopologyFinalizer(_) => 2,

@@ -20,7 +20,7 @@ use whalezen_crds::kueue::{
 };
 use whalezen_dialects::{
     kueue::{
-        jobs::{AnyJob, Priority, Whole, binding, build, group, kinds, slices},
+        jobs::{AnyJob, Priority, Whole, binding, build, group, kinds, pod, slices},
         provisioning::build::{self as provisioning, Placed, Requested},
     },
     write::{Target, Verb, Write},
@@ -92,6 +92,13 @@ pub enum Order {
         /// What to write.
         write: Box<Write>,
     },
+    /// A pod of this uid, if it is there and somebody hid it from the watch.
+    Show {
+        /// Where it was.
+        job: Target,
+        /// Its uid.
+        uid: String,
+    },
     /// A request to the cluster autoscaler for the pods of a Workload.
     AskForNodes {
         /// The Workload.
@@ -158,7 +165,11 @@ impl Sender {
     /// Carries an order out.
     pub async fn carry_out(&self, order: Order) -> Result<Answer> {
         match order {
-            Order::Write(write) => self.write(*write).await,
+            // The watch is late and will tell.
+            Order::IfGone { job, uid, .. } | Order::Show { job, uid } if self.shows(&job, &uid).await? => {
+                Ok(Answer::Other)
+            }
+            Order::Write(write) | Order::IfGone { write, .. } => self.write(*write).await,
             Order::Look { workload, .. } => {
                 let api: Api<Workload> = Api::namespaced(self.client.clone(), &workload.namespace);
                 let answer = self.count("GET", "workloads", api.get(&workload.name).await)?;
@@ -206,14 +217,7 @@ impl Sender {
                 let job = self.whole(&job, number).await?;
                 self.write(build::update(&job, &workload, version, priority)).await
             }
-            Order::IfGone { job, uid, write } => match self.job(&job).await {
-                // The watch is late and will tell.
-                Ok(there) if there.identity().1.uid.as_ref() == Some(&uid) => Ok(Answer::Other),
-                Ok(_) => self.write(*write).await,
-                // By the code: where the whole kind is gone, there is no reason with it.
-                Err(Error::Api(status)) if status.code == 404 => self.write(*write).await,
-                Err(problem) => Err(problem),
-            },
+            Order::Show { .. } => Ok(Answer::Other),
             Order::AskForNodes { workload, version, request, config, placed } => {
                 let api: Api<Workload> = Api::namespaced(self.client.clone(), &workload.namespace);
                 let workload = self.count("GET", "workloads", api.get(&workload.name).await)?;
@@ -232,6 +236,37 @@ impl Sender {
                     None => Ok(Answer::Job(job)),
                 }
             }
+        }
+    }
+
+    /// Whether there is a job of this uid. If pods of it are hidden from the watch, they are shown again.
+    async fn shows(&self, target: &Target, uid: &str) -> Result<bool> {
+        let there = self.there(target, uid).await?;
+        for job in &there {
+            if let AnyJob::Pod(pod) = job
+                && let Some(write) = pod::show(pod)
+            {
+                self.write(write).await?;
+            }
+        }
+        Ok(!there.is_empty())
+    }
+
+    /// What there is of a job of this uid: itself, or if it is a group its pods.
+    async fn there(&self, target: &Target, uid: &str) -> Result<Vec<AnyJob>> {
+        if let Some(name) = group::of_uid(uid) {
+            let api: Api<Pod> =
+                Api::namespaced(self.client.clone(), target.namespace.as_deref().unwrap_or_default());
+            let mut pods = self.count("GET", "pods", api.list(&ListParams::default()).await)?.items;
+            pods.retain(|pod| group::belongs(pod).is_some_and(|of| of.group == name));
+            return Ok(pods.into_iter().map(|pod| AnyJob::Pod(Box::new(pod))).collect());
+        }
+        match self.job(target).await {
+            Ok(job) if job.identity().1.uid.as_deref() == Some(uid) => Ok(vec![job]),
+            Ok(_) => Ok(vec![]),
+            // By the code: where the whole kind is gone, there is no reason with it.
+            Err(Error::Api(status)) if status.code == 404 => Ok(vec![]),
+            Err(problem) => Err(problem),
         }
     }
 

@@ -155,6 +155,7 @@ impl Engine {
                     }
                 }
                 Task::Report(key) => self.objects.state.report_again(key),
+                Task::Unseen(pod, uid) => self.look_for(pod.clone(), uid.clone()),
                 Task::QueueFinalizer(_) | Task::FlavorFinalizer(_) | Task::TopologyFinalizer(_) => {
                     self.finalizer(task);
                 }

@@ -2,7 +2,7 @@
 
 use whalezen_core::workload::Timestamp;
 use whalezen_dialects::{
-    kueue::jobs::{JobKey, Step},
+    kueue::jobs::{JobKey, Step, kinds},
     write::Note,
 };
 
@@ -19,6 +19,9 @@ impl Engine {
         for workload in due.orphans {
             self.step(Task::Orphan(workload), now);
         }
+        for (uid, pod) in due.unseen {
+            self.look_for(pod, uid);
+        }
         for queue in due.queues {
             self.finalizer(Task::QueueFinalizer(queue));
         }
@@ -34,6 +37,13 @@ impl Engine {
         for workload in due.provisioning {
             self.provision(&workload, now);
         }
+    }
+
+    /// Has a pod looked for that is not seen any more.
+    pub(super) fn look_for(&mut self, pod: JobKey, uid: String) {
+        let job = kinds::POD.target(&pod.namespace, &pod.name);
+        let order = Order::Show { job, uid: uid.clone() };
+        self.applier.push(Task::Unseen(pod, uid), order, vec![]);
     }
 
     /// Hands over the finalizer of a queue, a flavor or a topology, if it has to come or go.

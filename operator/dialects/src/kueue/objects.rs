@@ -96,6 +96,8 @@ pub struct Due {
     pub jobs: BTreeSet<JobKey>,
     /// Workloads whose job is not known.
     pub orphans: BTreeSet<WorkloadKey>,
+    /// Pods by their uid that are not seen any more, although our finalizer was to keep them.
+    pub unseen: BTreeMap<String, JobKey>,
     /// `ClusterQueues`, for their finalizer.
     pub queues: BTreeSet<ClusterQueueName>,
     /// Flavors, for their finalizer.

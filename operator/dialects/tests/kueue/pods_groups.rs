@@ -2,9 +2,10 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
+use whalezen_core::name::WorkloadKey;
 use whalezen_dialects::{
     kueue::{
-        jobs::{Step, build, group},
+        jobs::{Step, build, group, pod::show},
         objects::Objects,
     },
     write::{Verb, Write},
@@ -369,6 +370,30 @@ fn a_pod_is_one_job_whether_it_joins_a_group_or_leaves_it() {
     assert_eq!(known(&objects), [true, false]);
     objects.delete_job(&alone);
     assert_eq!(known(&objects), [false, false]);
+}
+
+#[test]
+fn a_groups_workload_is_over_only_when_the_api_server_knows_none_of_its_pods_either() {
+    let objects = operator([admitted_group()]);
+    let Step::IfGone { job, uid, .. } = objects.next_orphan_step(&WorkloadKey::new("ns", "g"), NOW) else {
+        panic!("it is not asked for its pods");
+    };
+    assert_eq!((job.kind, group::of_uid(&uid)), ("Pod", Some("g")));
+}
+
+#[test]
+fn a_pod_that_is_not_seen_any_more_although_it_was_kept_is_looked_for_and_shown_again() {
+    let [a, b] = two();
+    let freed = b.put("/metadata/finalizers", Value::Null);
+    let mut objects = operator([a.clone(), freed, pod(), admitted_workload("Pod", &pod())]);
+    for name in ["a", "b", "train"] {
+        objects.delete_job(&key("Pod", name));
+    }
+    let unseen = objects.take_due().unseen;
+    assert_eq!(unseen.into_keys().collect::<Vec<_>>(), ["uid-a", "uid-train"]);
+    let hidden = show(&a.clone().label(MANAGED, "false").read()).unwrap();
+    assert_eq!(hidden.body["metadata"]["labels"], json!({ MANAGED: "true" }));
+    assert_eq!(show(&a.read()), None);
 }
 
 #[test]

@@ -95,6 +95,11 @@ pub fn uid(namespace: &str, group: &str) -> String {
     format!("{namespace}/{group}")
 }
 
+/// The name of the group that is meant by a job's uid, if a group is.
+pub fn of_uid(uid: &str) -> Option<&str> {
+    uid.split_once('/').map(|(_, group)| group)
+}
+
 /// The group that these pods are.
 pub fn view(pods: &[&JobView]) -> Option<JobView> {
     let first = *pods.first()?;

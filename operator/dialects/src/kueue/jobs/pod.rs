@@ -214,6 +214,15 @@ fn is_managed(metadata: &ObjectMeta) -> bool {
         .is_some_and(|value| value == "true")
 }
 
+/// The patch by which a pod is seen again whose label somebody took off.
+pub fn show(pod: &Pod) -> Option<Write> {
+    let body = json!({
+        "metadata": { "resourceVersion": pod.resource_version(), "labels": { label::MANAGED: "true" } },
+    });
+    let target = POD.target(&pod.namespace().unwrap_or_default(), &pod.name_any());
+    (!is_managed(&pod.metadata)).then_some(Write { target, status: false, verb: Verb::Merge, body })
+}
+
 /// Takes our finalizer off a pod that goes; off all of them once the job is `over`. Pods of a group stay until others have
 /// come in their place, or all are to go.
 pub fn let_go(job: &JobView, over: bool) -> Option<Step> {

@@ -1,7 +1,7 @@
 //! Events of jobs.
 
 use super::{
-    super::jobs::{AnyJob, JobKey, JobView},
+    super::jobs::{AnyJob, JobKey, JobView, Member, kinds::POD},
     Objects,
     groups::Groups,
 };
@@ -55,6 +55,11 @@ impl Objects {
 
     /// A job is gone.
     pub fn delete_job(&mut self, key: &JobKey) {
+        let known = self.groups.member(key).or_else(|| self.jobs.get(key));
+        let kept = known.filter(|job| *job.kind == POD && job.members.iter().any(Member::is_kept));
+        if let Some(uid) = kept.map(|pod| pod.uid.clone()) {
+            self.due.unseen.insert(uid, key.clone());
+        }
         if self.groups.has(key) {
             return self.delete_member(key);
         }

@@ -39,6 +39,8 @@ impl Objects {
         };
         let orphans = self.workloads.iter().filter(unknown).map(|(key, _)| key.clone());
         self.due.orphans.extend(orphans.collect::<Vec<_>>());
+        // Whoever led before looked for those.
+        self.due.unseen.clear();
         self.due.queues.extend(self.kept_queues.keys().cloned());
         self.due.flavors.extend(self.flavors.keys().cloned());
         self.all_topologies_due();
@@ -209,7 +211,7 @@ impl Objects {
                 admission::finish(key, reason::finished::OWNER_NOT_FOUND, "The job is gone", of.view, now);
             Step::Write(Box::new(finish), None)
         };
-        match (step, &of.view.owner) {
+        match (step, of.view.owner.as_deref().or_else(|| group::of_uid(job))) {
             (Step::Write(write, None), Some(name)) if !of.view.is(types::FINISHED) => {
                 let kind = of.view.kind.unwrap_or(&JOB);
                 let uid = serving::object_uid(job).to_owned();
