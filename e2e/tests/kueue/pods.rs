@@ -164,3 +164,42 @@ async fn a_group_that_stops_for_another_waits_for_new_pods_and_runs_again_with_t
         ground.gone(kind, name).await;
     }
 }
+
+#[tokio::test]
+async fn a_group_whose_pods_are_all_deleted_is_gone_with_its_quota_whether_it_runs_or_waits() {
+    let ground = Ground::new("pod-groups-gone", 2).await;
+    for (group, names) in [("runs", ["a", "b"]), ("waits", ["c", "d"])] {
+        for name in names {
+            ground.create(member(group, name, 2, 1, None)).await;
+        }
+        ground.sees("Workload", group, "is there", |_| true).await;
+    }
+    ground.sees("Pod", "b", "runs", has_phase("Running")).await;
+    ground.counts("pod-groups-gone", 1, 1, 2).await;
+    for name in ["c", "d", "a", "b"] {
+        ground.delete("Pod", name).await;
+    }
+    for (kind, name) in
+        [("Pod", "a"), ("Pod", "b"), ("Pod", "c"), ("Pod", "d"), ("Workload", "runs"), ("Workload", "waits")]
+    {
+        ground.gone(kind, name).await;
+    }
+    ground.counts("pod-groups-gone", 0, 0, 0).await;
+}
+
+#[tokio::test]
+async fn pods_that_say_that_they_are_alike_and_request_more_do_not_run() {
+    let ground = Ground::new("pod-groups-forged", 4).await;
+    let alike = |name: &str, gpus: u32| {
+        let mut pod = member("team", name, 2, gpus, None);
+        pod["metadata"]["annotations"]["kueue.x-k8s.io/role-hash"] = json!("x");
+        pod
+    };
+    ground.create(alike("a", 0)).await;
+    ground.create(alike("b", 8)).await;
+    ground.told("Pod", "a", "ErrWorkloadCompose", "its pods of role x do not request the same").await;
+    ground.delete("Pod", "b").await;
+    ground.gone("Pod", "b").await;
+    ground.create(alike("c", 0)).await;
+    ground.sees("Pod", "c", "runs", has_phase("Running")).await;
+}
