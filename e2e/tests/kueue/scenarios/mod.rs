@@ -85,13 +85,25 @@ impl Scenario {
 
     /// Submits several at once.
     async fn submit_all(&self, names: &[&str]) {
-        let objects: Vec<String> = names.iter().map(|name| self.submitted(name).0.to_string()).collect();
-        let objects = objects.join("\n---\n");
-        let taken = async || match self.site().cluster.kubectl_with_input(&APPLY, &objects).await {
-            Ok(_) => true,
-            // A kind that was defined just now is not known everywhere at once.
-            Err(problem) if format!("{problem:#}").contains("ServiceUnavailable") => false,
-            Err(problem) => panic!("{names:?}: {problem:#}"),
+        let taken = async || {
+            let mut missing = Vec::new();
+            for name in names {
+                let (object, ground) = self.submitted(name);
+                // What was taken the time before may have been started since, and is not to be applied again.
+                let there = ground.api(text(object, "/kind")).get_opt(name).await;
+                if !matches!(there, Ok(Some(_))) {
+                    missing.push(object.to_string());
+                }
+            }
+            if missing.is_empty() {
+                return true;
+            }
+            match self.site().cluster.kubectl_with_input(&APPLY, &missing.join("\n---\n")).await {
+                Ok(_) => true,
+                // A kind that was defined just now is not known everywhere at once.
+                Err(problem) if format!("{problem:#}").contains("ServiceUnavailable") => false,
+                Err(problem) => panic!("{names:?}: {problem:#}"),
+            }
         };
         self.ground().until(&format!("{names:?} to be taken"), taken).await;
     }
