@@ -105,6 +105,7 @@ pub struct Engine {
     /// The groups of metrics that there are.
     exposed: Exposed,
     record: Record,
+    /// What there will be to tell of preemptions that were sent.
     preempting: Preempting,
     /// What a replica that only looks on knows beside all this.
     observer: Option<Observer>,
@@ -279,6 +280,7 @@ impl Engine {
                 for task in tasks.map(|task| task(key.clone())) {
                     self.retries.settled(&task);
                 }
+                self.preempting.take(&key);
             }
             _ => {}
         }

@@ -105,8 +105,8 @@ impl Objects {
         self.jobs.get_key_value(top)
     }
 
-    /// A job as it is with all that it made: what of that runs is of it, and what is lost is not waited for. None as long as that does not show what its pods are,
-    /// or what was taken back of them.
+    /// A job as it is with all that it made: what of that runs is of it, and what is lost is not waited for. None as long as
+    /// that does not show what its pods are, or what was taken back of them.
     pub(super) fn whole<'a>(
         &self,
         key: &JobKey,
