@@ -19,13 +19,16 @@ use whalezen_crds::kueue::v1beta2::{
     PodSet, ProvisioningRequestConfig, ResourceFlavor, ResourceFlavorSpec, Topology, Workload,
     WorkloadPriorityClass, WorkloadSpec,
 };
+use whalezen_crds::scheduling::v1alpha1::{GPUNode, MIGPolicy};
 
 #[test]
 fn an_object_with_every_field_is_unchanged() {
     unchanged::<AdmissionCheck>("admission-check");
     unchanged::<ClusterQueue>("cluster-queue");
     unchanged::<Cohort>("cohort");
+    unchanged::<GPUNode>("gpu-node");
     unchanged::<LocalQueue>("local-queue");
+    unchanged::<MIGPolicy>("mig-policy");
     unchanged::<MultiKueueCluster>("multikueue-cluster");
     unchanged::<MultiKueueConfig>("multikueue-config");
     unchanged::<ProvisioningRequestConfig>("provisioning-request-config");
