@@ -14,6 +14,9 @@ use crate::name::{Extension, ProfileName};
 /// The most memory slices that a GPU may have: occupancy is kept in 16 bits.
 pub const MOST_SLICES: u8 = 16;
 
+/// The most profiles that a GPU may have; NVML knows 17.
+pub const MOST_PROFILES: usize = 32;
+
 /// One profile of a GPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Profile {
@@ -79,6 +82,9 @@ pub enum GeometryError {
     /// There is no profile.
     #[error("the GPU has no MIG profile")]
     Empty,
+    /// More profiles than there are in any driver.
+    #[error("the GPU has {0} MIG profiles, which is more than {MOST_PROFILES}")]
+    TooMany(usize),
     /// A profile with no slice, no place, or a place outside of the GPU.
     #[error("MIG profile {0} has no place on the GPU, or one beyond its {MOST_SLICES} slices")]
     OutOfPlace(ProfileName),
@@ -103,6 +109,9 @@ impl Geometry {
     /// The geometry with these profiles. The GPU has as many slices as they reach.
     pub fn new(profiles: Vec<Profile>) -> Result<Self, GeometryError> {
         let mut profiles = profiles;
+        if profiles.len() > MOST_PROFILES {
+            return Err(GeometryError::TooMany(profiles.len()));
+        }
         let (mut names, mut slots, mut ids) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for profile in &mut profiles {
             profile.starts.sort_unstable();
@@ -151,10 +160,15 @@ impl Geometry {
         &self.profiles
     }
 
-    /// The profile of that name.
+    /// The profile of that name; of a name for a part of the compute slices, the profile of the instance it is in.
     pub fn profile(&self, name: ProfileName) -> Option<&Profile> {
-        let index = self.profiles.binary_search_by_key(&name, |profile| profile.name).ok()?;
-        self.profiles.get(index)
+        self.profiles.get(self.index(name)?)
+    }
+
+    /// Which of the profiles it is.
+    pub(crate) fn index(&self, name: ProfileName) -> Option<usize> {
+        let name = name.gpu_instance();
+        self.profiles.binary_search_by_key(&name, |profile| profile.name).ok()
     }
 
     /// The profile with that index of NVML's.

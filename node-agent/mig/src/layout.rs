@@ -108,6 +108,12 @@ impl Layout {
         Ok(Self(instances))
     }
 
+    /// The same without a check, for what was put together so that it fits.
+    pub(crate) fn of_fitting(mut instances: Vec<Instance>) -> Self {
+        instances.sort_unstable();
+        Self(instances)
+    }
+
     /// The instances, in the order of where they begin.
     pub fn instances(&self) -> &[Instance] {
         &self.0
@@ -153,9 +159,9 @@ fn check(geometry: &Geometry, instances: &[Instance]) -> Result<(), LayoutError>
                 None => claims = Some(instance),
             }
         }
-        let asked = counts.add(instance.profile, 1);
+        let asked = counts.add(profile.name, 1);
         if asked > u32::from(profile.max) {
-            return Err(LayoutError::TooMany { profile: instance.profile, asked, max: profile.max });
+            return Err(LayoutError::TooMany { profile: profile.name, asked, max: profile.max });
         }
         compute += u32::from(profile.compute_slices());
     }
@@ -189,6 +195,16 @@ impl Counts {
     /// How many there are in all.
     pub fn total(&self) -> u64 {
         self.0.values().map(|&count| u64::from(count)).sum()
+    }
+
+    /// One less of `profile`, if there is one.
+    pub(crate) fn take(&mut self, profile: ProfileName) -> bool {
+        let Some(count) = self.0.get_mut(&profile) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            self.0.remove(&profile);
+        }
+        true
     }
 
     /// `count` more of `profile`; gives how many that makes.

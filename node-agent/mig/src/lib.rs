@@ -10,15 +10,29 @@
 //! | [`geometry`] | which profiles a GPU has and where each may lie |
 //! | [`model`] | the tables of known models |
 //! | [`layout`] | instances that exist together on a GPU |
+//! | [`fragments`] | what of a GPU is left, and what it is good for |
+//! | [`transition`] | from what a GPU has to what it should have, in the fewest steps |
+//! | [`room`] | how one more instance gets onto a GPU |
 
+pub mod fragments;
 pub mod geometry;
 pub mod layout;
 pub mod model;
 pub mod name;
+mod occupancy;
+mod preference;
+pub mod room;
+mod search;
+#[cfg(test)]
+mod testing;
+pub mod transition;
 
 pub use self::{
+    fragments::Fragments,
     geometry::{Geometry, Profile},
     layout::{Counts, Instance, Layout},
     model::Model,
     name::ProfileName,
+    room::{Room, make_room},
+    transition::{Existing, Refusal, Step, Transition, Wanted, transition},
 };
