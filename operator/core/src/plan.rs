@@ -13,6 +13,7 @@ mod fewer;
 mod places;
 mod tries;
 mod turns;
+mod void;
 mod yields;
 
 use std::{collections::BTreeMap, mem};
@@ -23,6 +24,7 @@ use self::{
     entry::{Decision, Entry, Kind},
     tries::Tries,
     turns::Turns,
+    void::Extent,
 };
 use crate::{
     assign::Progress,
@@ -31,7 +33,7 @@ use crate::{
     name::{ClusterQueueName, WorkloadKey},
     overlay::{Kept, Overlay},
     pending::{ClassKey, Cursor, Order, Pending},
-    preempt::{Ground, Search, Victim},
+    preempt::{Admitted, Earlier, Ground, Search, Victim},
     quantity::Usage,
     queue::ClusterQueue,
     state::State,
@@ -187,7 +189,9 @@ pub fn plan(state: &State, now: Timestamp, policy: &Policy) -> Plan {
     }
     let overlay = Overlay::new(state);
     let recent = policy.brakes.recent(&state.past_evictions(), now);
-    let mut planning = Planning { state, now, policy, overlay, recent, lines, plan: Plan::default() };
+    let (plan, admitted, is_void) = Default::default();
+    let mut planning = Planning { state, now, policy, overlay, recent, lines, plan, admitted, is_void };
+    let mut earlier = Earlier::default();
     let mut budget = policy.budget;
     while planning.has_heads() {
         // Between cycles and never within one: else the turns of the queues would depend on it.
@@ -195,7 +199,14 @@ pub fn plan(state: &State, now: Timestamp, policy: &Policy) -> Plan {
             planning.plan.more = true;
             break;
         }
-        planning.cycle(&mut budget);
+        let so_far = Extent::of(&planning.plan);
+        planning.cycle(&mut budget, &earlier);
+        if planning.is_void {
+            so_far.restore(&mut planning.plan);
+            planning.plan.more = true;
+            break;
+        }
+        earlier.extend(planning.admitted.drain(..));
     }
     planning.plan
 }
@@ -210,6 +221,10 @@ struct Planning<'a> {
     recent: Recent,
     lines: Vec<Line<'a>>,
     plan: Plan,
+    /// Those whom the cycle in hand admitted, with the leaf of their ClusterQueue.
+    admitted: Vec<(NodeId, Admitted)>,
+    /// Whether that [comes to nothing](void).
+    is_void: bool,
 }
 
 impl<'a> Planning<'a> {
@@ -227,16 +242,19 @@ impl<'a> Planning<'a> {
     }
 
     /// One cycle.
-    fn cycle(&mut self, budget: &mut u32) {
+    fn cycle(&mut self, budget: &mut u32, earlier: &Earlier) {
         let mut entries = Vec::new();
         for index in 0..self.lines.len() {
             let Some(line) = self.lines.get_mut(index).filter(|line| !line.closed) else { continue };
-            let Some((order, class)) = line.cursor.head() else {
+            let Some(head) = line.cursor.head() else {
                 line.closed = true;
                 continue;
             };
             *budget = budget.saturating_sub(1);
-            entries.extend(self.nominate(index, order, class));
+            entries.extend(self.nominate(index, head, earlier));
+            if self.is_void {
+                return;
+            }
         }
         let mut kept_for_now = Vec::new();
         let mut turns = Turns::new(entries, self.state, self.policy);
@@ -249,7 +267,10 @@ impl<'a> Planning<'a> {
                 self.overlay.occupy(&stays);
                 kept_for_now.push((leaf, reserve.clone(), stays));
             } else {
-                self.deal_with(entry);
+                self.deal_with(entry, earlier);
+                if self.is_void {
+                    return;
+                }
             }
             turns.changed(self.plan.evict.len() > evicted);
         }
@@ -261,7 +282,15 @@ impl<'a> Planning<'a> {
 
     /// What the head of a line would get. If it has to wait whatever the others do and has no flavors left, its class is
     /// parked.
-    fn nominate(&mut self, line: usize, order: &'a Order, class: &'a ClassKey) -> Option<Entry<'a>> {
+    fn nominate<'c>(
+        &mut self,
+        line: usize,
+        (order, class): (&'a Order, &'a ClassKey),
+        earlier: &'c Earlier,
+    ) -> Option<Entry<'c>>
+    where
+        'a: 'c,
+    {
         let at = self.lines.get_mut(line)?;
         let Some(workload) = self.state.workload(&order.key) else {
             at.cursor.take(at.pending);
@@ -271,7 +300,7 @@ impl<'a> Planning<'a> {
         let behind = at.tries.behind(order);
         let mut tries = mem::take(&mut at.tries);
         let (state, policy) = (self.state, self.policy);
-        let search = Search { state, policy, workload, queue, leaf, counts_owners: false };
+        let search = Search { state, policy, workload, queue, leaf, counts_owners: false, earlier };
         let kept = self.overlay.take_out(&queue.name);
         let (decision, refusal) = self.try_head(&search, &mut tries, &behind);
         // Whoever cannot be helped now gives up what is kept for it.
@@ -287,16 +316,17 @@ impl<'a> Planning<'a> {
             self.park(line, class, order, refusal);
         }
         let (kind, assignment) = decision.0.ok()?;
+        self.note_way(&kind, earlier);
         Some(Entry { line, leaf, order, class, kind, assignment })
     }
 
     /// One try of a head, and the refusal if it is the last one.
-    fn try_head(
+    fn try_head<'c>(
         &mut self,
-        search: &Search<'a>,
+        search: &Search<'c>,
         tries: &mut Tries<'a>,
         behind: &Progress,
-    ) -> (Decision<'a>, Option<Refusal>) {
+    ) -> (Decision<'c>, Option<Refusal>) {
         let decision = self.decide(search, behind);
         tries.note(&decision);
         let Some(refusal) = decision.refusal() else { return (decision, None) };
@@ -314,7 +344,7 @@ impl<'a> Planning<'a> {
         (decision, Some(refusal))
     }
 
-    fn decide(&mut self, search: &Search<'a>, behind: &Progress) -> Decision<'a> {
+    fn decide<'c>(&mut self, search: &Search<'c>, behind: &Progress) -> Decision<'c> {
         let mut decision = Decision(entry::decide(search, behind, &mut self.overlay));
         if let Ok((Kind::Preempts(victims), _)) = &decision.0
             && let Err(problem) = self.brakes_allow(victims)
@@ -343,11 +373,14 @@ impl<'a> Planning<'a> {
 
     /// Admits a head, or has others stop for it, unless those before it left too little. Then it has another turn
     /// in the next cycle.
-    fn deal_with(&mut self, mut entry: Entry<'a>) {
+    fn deal_with<'c>(&mut self, mut entry: Entry<'c>, earlier: &'c Earlier)
+    where
+        'a: 'c,
+    {
         let Some(queue) = self.lines.get(entry.line).map(|line| line.queue) else { return };
         let kept = self.overlay.take_out(&queue.name);
         // Heads are offered places that others may be offered as well.
-        if !self.has_place(&entry) && !self.place_again(&mut entry, queue) {
+        if !self.has_place(&entry) && !self.place_again(&mut entry, queue, earlier) {
             return self.overlay.put_back(&queue.name, kept);
         }
         let usage = &entry.assignment.usage;
@@ -393,6 +426,14 @@ impl<'a> Planning<'a> {
                         line.cursor.set_rank(&workload.queue, rank);
                     }
                 }
+                let admitted = Admitted {
+                    workload: entry.order.key.clone(),
+                    queue: queue.name.clone(),
+                    usage: usage.clone(),
+                    stays,
+                    at: self.now,
+                };
+                self.admitted.push((entry.leaf, admitted));
                 self.plan.admit.push(Admit {
                     workload: entry.order.key.clone(),
                     version: self.state.workload(&entry.order.key).map_or(0, |workload| workload.version),

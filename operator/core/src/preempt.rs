@@ -7,6 +7,7 @@
 //! fair sharing is configured, [`fair`] (KEP-1714).
 
 mod classical;
+mod earlier;
 mod fair;
 mod targets;
 
@@ -17,6 +18,8 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+
+pub use self::earlier::{Admitted, Earlier};
 
 use crate::{
     forest::{NodeId, NodeName},
@@ -107,6 +110,8 @@ pub struct Search<'a> {
     pub leaf: NodeId,
     /// Whether those count as holders for whom quota is kept.
     pub counts_owners: bool,
+    /// Those who hold quota since earlier in the same plan.
+    pub earlier: &'a Earlier,
 }
 
 impl<'a> Search<'a> {
@@ -185,7 +190,8 @@ impl<'a> Search<'a> {
 
     /// Whether a priority is so high that nobody of the own ClusterQueue is below this workload.
     fn nobody_is_below(&self) -> bool {
-        let lowest = self.state.lowest_priority(&self.queue.name);
+        let earlier = self.earlier.holders(self.leaf, self.state).map(|holder| holder.workload.priority);
+        let lowest = self.state.lowest_priority(&self.queue.name).into_iter().chain(earlier).min();
         lowest.is_none_or(|lowest| match self.queue.preemption.within {
             WithinQueue::Never => true,
             WithinQueue::LowerPriority => lowest >= self.workload.priority,
@@ -206,7 +212,8 @@ impl<'a> Search<'a> {
             _ => None,
         };
         let owner = queue.and_then(|queue| self.owner(queue, overlay));
-        let holders = queue.into_iter().flat_map(|queue| self.state.holders(queue)).chain(owner);
+        let earlier = queue.into_iter().flat_map(move |_| self.earlier.holders(leaf, self.state));
+        let holders = queue.into_iter().flat_map(|queue| self.state.holders(queue)).chain(earlier).chain(owner);
         holders.filter(move |holder| {
             !overlay.is_leaving(holder)
                 && contested.iter().any(|resource| holder.usage.contains_key(resource))

@@ -4,11 +4,11 @@ use super::{
     Planning,
     entry::{self, Entry, Kind},
 };
-use crate::{preempt::Search, queue::ClusterQueue};
+use crate::{preempt::{Earlier, Search}, queue::ClusterQueue};
 
 impl<'a> Planning<'a> {
     /// Whether nobody before it got the place that a head was offered.
-    pub(super) fn has_place(&mut self, entry: &Entry<'a>) -> bool {
+    pub(super) fn has_place(&mut self, entry: &Entry<'_>) -> bool {
         let stays = entry.assignment.stays();
         match &entry.kind {
             _ if stays.is_empty() => true,
@@ -31,16 +31,25 @@ impl<'a> Planning<'a> {
 
     /// Offers a head another place, of the same flavors. Says whether there is one. Nobody stops for a head that would have
     /// fit: what is kept from it now may be kept in this cycle only.
-    pub(super) fn place_again(&mut self, entry: &mut Entry<'a>, queue: &'a ClusterQueue) -> bool {
+    pub(super) fn place_again<'c>(
+        &mut self,
+        entry: &mut Entry<'c>,
+        queue: &'c ClusterQueue,
+        earlier: &'c Earlier,
+    ) -> bool
+    where
+        'a: 'c,
+    {
         let (state, policy, leaf) = (self.state, self.policy, entry.leaf);
         let Some(workload) = state.workload(&entry.order.key) else { return false };
-        let search = Search { state, policy, workload, queue, leaf, counts_owners: false };
+        let search = Search { state, policy, workload, queue, leaf, counts_owners: false, earlier };
         let Some((kind, assignment)) = entry::again(&search, &entry.assignment, &mut self.overlay) else {
             return false;
         };
         if matches!(entry.kind, Kind::Fits) && !matches!(kind, Kind::Fits) {
             return false;
         }
+        self.note_way(&kind, earlier);
         (entry.kind, entry.assignment) = (kind, assignment);
         true
     }

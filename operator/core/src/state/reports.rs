@@ -6,7 +6,7 @@ use crate::{
     name::{ClusterQueueName, WorkloadKey},
     overlay::Overlay,
     plan::Policy,
-    preempt::Search,
+    preempt::{Earlier, Search},
     verdict::{Reason, Refusal, Told, Until, Verdict},
 };
 
@@ -52,6 +52,7 @@ impl State {
             queue: self.queue(queue)?,
             leaf: self.forest.leaf(queue)?,
             counts_owners: false,
+            earlier: Earlier::NOBODY,
         };
         let offer = Offer { search, planned: &[], behind };
         let refusal = match offer.assign(self.pod_sets(key)?, &mut Overlay::new(self)) {
