@@ -24,6 +24,7 @@
 //! | [`forest`] | the tree of quota with what is used |
 //! | [`overlay`] | what a plan believes about usage while it is made |
 //! | [`preempt`] | whom a workload may preempt |
+//! | [`backfill`] | who may go before somebody that waits, without making it wait longer |
 //! | [`brakes`] | what keeps it from that |
 //! | [`assign`] | which flavors a workload would get |
 //! | [`pending`] | who waits in one ClusterQueue, and in what order |
@@ -32,6 +33,7 @@
 //! | [`plan`] | the decision |
 
 pub mod assign;
+pub mod backfill;
 pub mod brakes;
 pub mod consumption;
 pub mod flavor;

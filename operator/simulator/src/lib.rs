@@ -1,5 +1,15 @@
-//! The scheduler's decisions, away from the cluster: what it decides is a function of its state, so a state that was
-//! kept gives the same decision again, and so does one that was kept with all that happened since.
+//! The scheduler away from the cluster: decisions played again, and policies tried in virtual time.
+//!
+//! What the operator decides is a function of its state, so a state that was kept gives the same decision again
+//! ([`replay`]), and so does one that was kept with all that happened since ([`journal`]). What it *would* do with other
+//! jobs is simulated: a [`trace`] is played on a pool of GPUs by the [`engine`] under a [`policy`].
 
+pub mod engine;
+pub mod figures;
 pub mod journal;
+pub mod philly;
+pub mod policy;
+pub mod progress;
 pub mod replay;
+pub mod table;
+pub mod trace;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use whalezen_simulator::{journal, replay};
+use whalezen_simulator::{journal, philly, replay};
 
-/// Plays decisions of the operator again, away from the cluster.
+/// Plays decisions of the operator again, and tries policies in virtual time.
 #[derive(Parser)]
 #[command(name = "whalezen-sim", version)]
 struct Arguments {
@@ -30,10 +30,13 @@ enum Action {
         #[arg(long, value_name = "DIR", conflicts_with = "file")]
         journal: Option<PathBuf>,
     },
+    /// Plays three virtual clusters of the Philly trace under every policy, beside reference answers
+    Philly(philly::Arguments),
 }
 
 fn main() -> Result<()> {
     match Arguments::parse().command {
+        Action::Philly(arguments) => philly::execute(&arguments),
         Action::Replay { file, check, journal } => {
             if let Some(folder) = journal {
                 let outcome = journal::replay(&folder)?;

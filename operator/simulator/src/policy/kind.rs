@@ -1,0 +1,44 @@
+//! The policies by name.
+
+use clap::ValueEnum;
+
+use super::{Conservative, Easy, InOrder, Measure, Order, Policy, Remaining, Scan, TwoDimensionalLas};
+use crate::engine::Pool;
+
+/// A policy that can be chosen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
+pub enum Kind {
+    /// First come, first served: nobody passes anybody
+    Fcfs,
+    /// First come, first served, but whoever fits starts
+    FirstFit,
+    /// EASY backfilling with exact estimates
+    Easy,
+    /// Conservative backfilling with exact estimates
+    Conservative,
+    /// Shortest job first, strictly, sizes known
+    Sjf,
+    /// Shortest remaining time first, preemptive, sizes known
+    Srtf,
+    /// Shortest remaining service (GPUs times time) first, preemptive, sizes known
+    Srsf,
+    /// Two-dimensional least attained service of Tiresias, preemptive, sizes unknown
+    Las,
+}
+
+impl Kind {
+    /// The policy, for a pool.
+    pub fn policy(self, pool: Pool) -> Box<dyn Policy> {
+        let in_order = |order, scan| Box::new(InOrder { order, scan });
+        match self {
+            Self::Fcfs => in_order(Order::Arrival, Scan::Strict),
+            Self::FirstFit => in_order(Order::Arrival, Scan::FirstFit),
+            Self::Easy => Box::new(Easy),
+            Self::Conservative => Box::new(Conservative::new(pool.gpus)),
+            Self::Sjf => in_order(Order::ShortestRun, Scan::Strict),
+            Self::Srtf => Box::new(Remaining(Measure::Time)),
+            Self::Srsf => Box::new(Remaining(Measure::Service)),
+            Self::Las => Box::new(TwoDimensionalLas::default()),
+        }
+    }
+}
