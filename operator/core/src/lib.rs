@@ -18,6 +18,7 @@
 //! | [`labels`] | label sets, selectors, node affinity |
 //! | [`flavor`] | `ResourceFlavors`, taints and tolerations |
 //! | [`topology`] | how nodes stand together, and where pods are placed on them |
+//! | [`placement`] | GPUs, fragments, scores: the best node for a task, the lowest level for a gang |
 //! | [`workload`] | workloads, their pod sets, their admission |
 //! | [`queue`] | ClusterQueues, LocalQueues and cohorts as people declare them |
 //! | [`consumption`] | what LocalQueues consumed lately |
@@ -42,6 +43,7 @@ pub mod labels;
 pub mod name;
 pub mod overlay;
 pub mod pending;
+pub mod placement;
 pub mod plan;
 pub mod preempt;
 pub mod quantity;

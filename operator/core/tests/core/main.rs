@@ -23,6 +23,8 @@ mod life;
 #[cfg(test)]
 mod order;
 #[cfg(test)]
+mod placement;
+#[cfg(test)]
 mod plans;
 #[cfg(test)]
 mod preemption;
