@@ -1,6 +1,7 @@
 //! What one process knows of the machine: whether NVML is initialised, and what its handles stand for.
 
 use std::{
+    collections::BTreeMap,
     env,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -106,10 +107,40 @@ struct Session {
 }
 
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
-/// What was given out as handles; a handle is the place in here, counted from 1, times 16. None is ever taken back,
-/// so that an old one is never mistaken for a new one.
+/// What was given out as handles; a handle is the place in here, counted from 1, times [`STRIDE`]. None is ever taken
+/// back, so that an old one is never mistaken for a new one.
 static HANDLES: Mutex<Vec<Target>> = Mutex::new(Vec::new());
 const STRIDE: usize = 16;
+
+/// Things of a process's own that it makes and frees: sets of events, samples. Their handles end on `MARK`, so that
+/// nothing is mistaken for something of another kind; none is given out twice.
+pub struct Registry<T, const MARK: usize>(Mutex<(usize, BTreeMap<usize, T>)>);
+
+impl<T, const MARK: usize> Registry<T, MARK> {
+    /// One with nothing in it.
+    pub const fn empty() -> Self {
+        Self(Mutex::new((0, BTreeMap::new())))
+    }
+
+    /// Keeps a thing, and gives its handle.
+    pub fn make(&self, thing: T) -> usize {
+        let mut kept = locked(&self.0);
+        kept.0 += 1;
+        let handle = kept.0 * STRIDE + MARK;
+        kept.1.insert(handle, thing);
+        handle
+    }
+
+    /// Does something with the thing that has that handle.
+    pub fn with<R>(&self, handle: usize, act: impl FnOnce(&mut T) -> R) -> Result<R, Refusal> {
+        locked(&self.0).1.get_mut(&handle).map(act).ok_or(Refusal::InvalidArgument)
+    }
+
+    /// Forgets the thing that has that handle.
+    pub fn free(&self, handle: usize) -> Result<(), Refusal> {
+        locked(&self.0).1.remove(&handle).map(drop).ok_or(Refusal::InvalidArgument)
+    }
+}
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -183,11 +214,20 @@ pub fn ask<T>(
     on: Option<Target>,
     answer: impl FnOnce(&View<'_>) -> Result<T, Refusal>,
 ) -> Result<T, Refusal> {
+    suffer(&session()?.store, function, on.map(Target::gpu))?;
+    look(on, answer)
+}
+
+/// Looks at the machine as a call does that goes on.
+pub fn look<T>(
+    on: Option<Target>,
+    answer: impl FnOnce(&View<'_>) -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
     let session = session()?;
-    suffer(&session.store, function, on.map(Target::gpu))?;
     let machine = session.store.read()?;
-    session.accepts(&machine, on, host::now())?;
-    answer(&View { machine: &machine, now: host::now(), living: &host::is_alive })
+    let now = host::now();
+    session.accepts(&machine, on, now)?;
+    answer(&View { machine: &machine, now, living: &host::is_alive })
 }
 
 /// Does what a call wants that changes the machine. Only root may.

@@ -10,7 +10,12 @@
 
 mod compute;
 mod device;
+mod event;
+mod field;
+mod gpm;
 mod instance;
+mod link;
+mod sensor;
 mod system;
 
 use std::ffi::{CStr, c_char, c_uint};

@@ -110,7 +110,7 @@ impl Control {
 
     /// Lets memory errors befall a GPU that are corrected.
     pub fn correct(&self, gpu: usize, errors: u64) -> Result<(), ControlError> {
-        self.change(|machine| Ok(machine.correct(gpu, errors)?))
+        self.change(|machine| Ok(machine.correct(gpu, errors, host::now())?))
     }
 
     /// Resets a GPU; refused while a process uses it.

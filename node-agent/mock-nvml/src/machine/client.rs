@@ -85,8 +85,13 @@ impl Machine {
         let (stay, go): (Vec<_>, Vec<_>) = self.clients.iter().partition(|client| stays(client));
         for client in &go {
             let totals = self.client_totals(client, now);
-            if let Some(gpu) = self.gpus.get_mut(client.gpu) {
-                gpu.done = gpu.done.and(totals);
+            let Some(gpu) = self.gpus.get_mut(client.gpu) else { continue };
+            gpu.done = gpu.done.and(totals);
+            let place = client.instance;
+            let instance =
+                gpu.instances.iter_mut().find(|instance| place.is_some_and(|place| place.gi == instance.id));
+            if let Some(instance) = instance {
+                instance.done = instance.done.and(client.running.totals(now));
             }
         }
         self.clients = stay;

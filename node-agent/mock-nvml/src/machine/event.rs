@@ -1,4 +1,5 @@
-//! What befalls GPUs: Xid errors, reported ones and scheduled ones, and what they leave behind.
+//! What befalls GPUs: Xid errors, reported ones and scheduled ones, corrected memory errors, and what they leave
+//! behind.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,7 @@ const UNCORRECTABLE: [u64; 3] = [48, 94, 95];
 /// How many events are kept.
 const KEPT: usize = 256;
 
-/// An Xid error.
+/// Something that befell a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Its number in the machine's life.
@@ -21,11 +22,42 @@ pub struct Event {
     pub at: u64,
     /// The GPU that it befell.
     pub gpu: usize,
-    /// Its Xid.
-    pub xid: u64,
+    /// What it is.
+    pub kind: Kind,
     /// The instance that it befell, if it befell only one.
     pub place: Option<Place>,
 }
+
+/// What can befall a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// The Xid error with that number.
+    Xid(u64),
+    /// Memory errors that were corrected.
+    Corrected,
+}
+
+impl Kind {
+    /// As which types of events NVML reports it, by their bits in the header, and with which data.
+    pub fn reported(self) -> impl Iterator<Item = (u64, u64)> {
+        let (xid, double, single) = match self {
+            Self::Xid(xid) => {
+                (Some((XID, xid)), UNCORRECTABLE.contains(&xid).then_some((DOUBLE_BIT, 0)), None)
+            }
+            Self::Corrected => (None, None, Some((SINGLE_BIT, 0))),
+        };
+        [xid, double, single].into_iter().flatten()
+    }
+}
+
+/// The type of events for memory errors that were corrected.
+const SINGLE_BIT: u64 = 1;
+/// The type of events for memory errors that were not.
+const DOUBLE_BIT: u64 = 2;
+/// The type of events for Xid errors.
+const XID: u64 = 8;
+/// All types of events that are reported.
+pub const REPORTED: u64 = SINGLE_BIT | DOUBLE_BIT | XID;
 
 /// What tells one event from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,19 +79,24 @@ impl Machine {
             own.ecc.uncorrected += 1;
             own.ecc_ever.uncorrected += 1;
         }
-        self.told += 1;
-        self.events.push(Event { number: self.told, at: now, gpu, xid, place });
-        let surplus = self.events.len().saturating_sub(KEPT);
-        self.events.drain(..surplus);
+        self.tell(gpu, Kind::Xid(xid), place, now);
         Ok(())
     }
 
     /// Counts memory errors that were corrected.
-    pub fn correct(&mut self, gpu: usize, errors: u64) -> Result<(), Refusal> {
+    pub fn correct(&mut self, gpu: usize, errors: u64, now: u64) -> Result<(), Refusal> {
         let own = self.gpu_mut(gpu)?;
         own.ecc.corrected = own.ecc.corrected.saturating_add(errors);
         own.ecc_ever.corrected = own.ecc_ever.corrected.saturating_add(errors);
+        self.tell(gpu, Kind::Corrected, None, now);
         Ok(())
+    }
+
+    fn tell(&mut self, gpu: usize, kind: Kind, place: Option<Place>, now: u64) {
+        self.told += 1;
+        self.events.push(Event { number: self.told, at: now, gpu, kind, place });
+        let surplus = self.events.len().saturating_sub(KEPT);
+        self.events.drain(..surplus);
     }
 
     /// What has happened by `now`, the scheduled too, the oldest first.
@@ -74,7 +111,7 @@ impl Machine {
     pub fn present(&self, gpu: usize, now: u64) -> Result<(), Refusal> {
         let own = self.gpu(gpu)?;
         let fell = |(_, event): (EventId, Event)| {
-            event.gpu == gpu && event.xid == OFF_THE_BUS && event.at >= own.reset
+            event.gpu == gpu && event.kind == Kind::Xid(OFF_THE_BUS) && event.at >= own.reset
         };
         if own.lost || self.scheduled(now).any(fell) { Err(Refusal::GpuIsLost) } else { Ok(()) }
     }
@@ -84,7 +121,8 @@ impl Machine {
         let own = self.gpu(gpu)?;
         let of = |since: u64| {
             let errors = self.scheduled(now).filter(|(_, event)| {
-                event.gpu == gpu && UNCORRECTABLE.contains(&event.xid) && event.at >= since
+                let counts = event.kind.reported().any(|(kind, _)| kind == DOUBLE_BIT);
+                event.gpu == gpu && counts && event.at >= since
             });
             errors.count() as u64
         };
@@ -96,7 +134,7 @@ impl Machine {
         let each = self.config.xids.iter().enumerate();
         let events = each.map(|(index, xid)| {
             let at = self.booted.saturating_add(xid.after_ms);
-            let event = Event { number: 0, at, gpu: xid.gpu, xid: xid.code, place: None };
+            let event = Event { number: 0, at, gpu: xid.gpu, kind: Kind::Xid(xid.code), place: None };
             (EventId::Scheduled(self.boot, index), event)
         });
         events.filter(move |(_, event)| event.at <= now)

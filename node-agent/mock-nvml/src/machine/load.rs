@@ -57,6 +57,8 @@ pub struct Activity {
 pub struct Totals {
     /// Percent times milliseconds.
     pub utilization: u64,
+    /// Percent of the memory's bandwidth times milliseconds.
+    pub memory_bandwidth: u64,
     /// KiB/s times milliseconds sent over PCIe.
     pub pcie_tx: u64,
     /// KiB/s times milliseconds received over PCIe.
@@ -87,6 +89,7 @@ impl Running {
         let until = now.saturating_sub(self.since);
         Totals {
             utilization: self.load.utilization.integral(until),
+            memory_bandwidth: self.load.memory_bandwidth.integral(until),
             pcie_tx: self.load.pcie_tx_kib.integral(until),
             pcie_rx: self.load.pcie_rx_kib.integral(until),
             nvlink_tx: self.load.nvlink_tx_kib.integral(until),
@@ -115,6 +118,7 @@ impl Totals {
     pub fn and(self, other: Self) -> Self {
         Self {
             utilization: self.utilization.saturating_add(other.utilization),
+            memory_bandwidth: self.memory_bandwidth.saturating_add(other.memory_bandwidth),
             pcie_tx: self.pcie_tx.saturating_add(other.pcie_tx),
             pcie_rx: self.pcie_rx.saturating_add(other.pcie_rx),
             nvlink_tx: self.nvlink_tx.saturating_add(other.nvlink_tx),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use whalezen_mig::{Geometry, Profile};
 
-use super::{Gpu, Living, Machine, compute::ComputeInstance};
+use super::{Gpu, Living, Machine, compute::ComputeInstance, load::Totals};
 use crate::refusal::Refusal;
 
 /// A GPU instance.
@@ -21,6 +21,8 @@ pub struct GpuInstance {
     pub size: u8,
     /// Its compute instances.
     pub compute: Vec<ComputeInstance>,
+    /// What was done in it by clients that are gone.
+    pub done: Totals,
 }
 
 impl Machine {
@@ -101,6 +103,7 @@ impl Machine {
             start,
             size: profile.memory_slices,
             compute: Vec::new(),
+            done: Totals::default(),
         };
         let gpu = self.gpu_mut(index)?;
         gpu.instances.push(instance.clone());

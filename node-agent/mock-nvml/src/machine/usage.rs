@@ -51,6 +51,14 @@ impl Machine {
         Ok(self.clients_of(gpu).map(|client| self.client_totals(client, now)).fold(sum, Totals::and))
     }
 
+    /// What was done in a GPU instance since it was made, in percent of itself.
+    pub fn instance_totals(&self, gpu: usize, gi: u32, now: u64) -> Result<Totals, Refusal> {
+        let done = self.gpu(gpu)?.instance(gi)?.done;
+        let clients =
+            self.clients_of(gpu).filter(|client| client.instance.is_some_and(|place| place.gi == gi));
+        Ok(clients.map(|client| client.running.totals(now)).fold(done, Totals::and))
+    }
+
     /// The memory of a GPU.
     pub fn memory(&self, gpu: usize, now: u64, living: Living<'_>) -> Result<Memory, Refusal> {
         let total = self.model(gpu)?.memory_mib();
@@ -108,8 +116,12 @@ impl Machine {
     /// What one client has done, its work counted by its share of the GPU.
     pub(super) fn client_totals(&self, client: &Client, now: u64) -> Totals {
         let totals = client.running.totals(now);
-        let (compute, _) = self.share(client);
-        Totals { utilization: compute.of(totals.utilization), ..totals }
+        let (compute, memory) = self.share(client);
+        Totals {
+            utilization: compute.of(totals.utilization),
+            memory_bandwidth: memory.of(totals.memory_bandwidth),
+            ..totals
+        }
     }
 
     fn scaled(&self, client: &Client, now: u64) -> Activity {

@@ -1,15 +1,12 @@
-//! The library, loaded as the agent loads it.
+//! What a machine is, and its instances.
 
-#![allow(missing_docs)]
-
-mod bench;
-
-use bench::{Bench, Raw};
 use nvml_wrapper::error::NvmlError;
 use whalezen_mock_nvml::{
     machine::{client::Place, load::Load},
     wave::Wave,
 };
+
+use crate::bench::{Bench, Raw};
 
 #[test]
 fn a_machine_is_what_its_file_says() {
