@@ -172,3 +172,80 @@ impl Machine {
         instances.flat_map(|instance| instance.compute.iter().map(move |compute| (instance, compute)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use whalezen_mig::Model;
+
+    use super::*;
+    use crate::machine::testing::{NOBODY, machine};
+
+    /// A machine with one GPU instance of that profile, and the instance's id.
+    fn with(profile: u32) -> (Machine, u32) {
+        let mut machine = machine(&[Model::H100_80]);
+        let id = machine.create_gpu_instance(0, profile, None).unwrap().id;
+        (machine, id)
+    }
+
+    #[test]
+    fn compute_instances_lie_where_they_may_and_do_not_overlap() {
+        // (profile, placement, start) in turn, in a whole GPU.
+        let table = [
+            (1, Some((2, 2)), Ok(2)),
+            (1, Some((1, 2)), Err(Refusal::InvalidArgument)),
+            (1, Some((4, 1)), Err(Refusal::InvalidArgument)),
+            (0, Some((3, 1)), Err(Refusal::InsufficientResources)),
+            (2, None, Ok(4)),
+            (1, None, Ok(0)),
+            (0, None, Err(Refusal::InsufficientResources)),
+            (4, None, Err(Refusal::InsufficientResources)),
+            (6, None, Err(Refusal::NotSupported)),
+        ];
+        let (mut machine, gi) = with(0);
+        for (profile, placement, outcome) in table {
+            let made = machine.create_compute_instance(0, gi, profile, placement);
+            assert_eq!(made.map(|compute| compute.start), outcome, "{profile} at {placement:?}");
+        }
+    }
+
+    #[test]
+    fn every_profile_of_every_gpu_instance_fits_as_often_as_room_was_said_to_be() {
+        for gi_profile in [19, 14, 9, 5, 0] {
+            let (empty, gi) = with(gi_profile);
+            let slices = empty.compute_slices(0, empty.gpus[0].instance(gi).unwrap()).unwrap();
+            let profiles = ComputeProfile::of(slices);
+            assert_eq!(profiles.last().map(|profile| profile.slices), Some(slices.into()), "{gi_profile}");
+            for profile in profiles {
+                let mut machine = empty.clone();
+                let room = machine.compute_remaining(0, gi, profile.id).unwrap();
+                let made =
+                    (0..9).take_while(|_| machine.create_compute_instance(0, gi, profile.id, None).is_ok());
+                assert_eq!(made.count(), room as usize, "{gi_profile} {}", profile.id);
+                assert_eq!(machine.compute_remaining(0, gi, profile.id), Ok(0));
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_has_the_multiprocessors_of_its_slices_and_the_whole_has_all() {
+        let (machine, gi) = with(9);
+        let instance = machine.gpus[0].instance(gi).unwrap();
+        let each = [1, 2, 3].map(|slices| machine.multiprocessors(0, instance, slices).unwrap());
+        assert_eq!(each, [16, 32, 60]);
+    }
+
+    #[test]
+    fn ids_come_back_from_the_lowest_and_devices_move_up() {
+        let (mut machine, gi) = with(9);
+        for _ in 0..3 {
+            machine.create_compute_instance(0, gi, 0, None).unwrap();
+        }
+        let ids =
+            |machine: &Machine| machine.mig_devices(0).map(|(_, compute)| compute.id).collect::<Vec<_>>();
+        machine.destroy_compute_instance(0, Place { gi, ci: 1 }, 0, NOBODY).unwrap();
+        assert_eq!(ids(&machine), [0, 2]);
+        assert_eq!(machine.create_compute_instance(0, gi, 0, None).unwrap().id, 1);
+        assert_eq!(ids(&machine), [0, 1, 2]);
+        assert_eq!(machine.destroy_gpu_instance(0, gi), Err(Refusal::InUse));
+    }
+}

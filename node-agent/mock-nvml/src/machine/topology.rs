@@ -101,3 +101,66 @@ impl Machine {
         Ok(said.unwrap_or(self.hardware(gpu)?.switched))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::testing::from_toml;
+
+    #[test]
+    fn nearness_is_the_same_from_both_ends() {
+        let machine =
+            from_toml(r#"gpus = [{ model = "H100-80", count = 4 }, { model = "A30", count = 4, numa = 1 }]"#);
+        let near = |one, other| machine.nearness(one, other).unwrap();
+        let table = [
+            (0, 0, Nearness::Internal),
+            (0, 1, Nearness::Single),
+            (0, 2, Nearness::Node),
+            (3, 4, Nearness::System),
+            (4, 5, Nearness::Single),
+        ];
+        for (one, other, expected) in table {
+            assert_eq!((near(one, other), near(other, one)), (expected, expected), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn links_that_end_at_gpus_end_at_each_other() {
+        let machine = from_toml(
+            r#"
+            gpus = [{ model = "H100-NVL", count = 5 }]
+            nvlink = [{ gpus = [0, 1] }, { gpus = [2, 3, 4] }]
+            "#,
+        );
+        for gpu in 0..5 {
+            let ends = |from: usize, to: usize| {
+                let links = 0..machine.hardware(from).unwrap().nvlinks;
+                links.filter(|link| machine.link_end(from, *link) == Ok(Some(LinkEnd::Gpu(to)))).count()
+            };
+            for peer in machine.nvlink_peers(gpu).unwrap() {
+                assert!(ends(gpu, peer) > 0 && ends(gpu, peer) == ends(peer, gpu), "{gpu} {peer}");
+                assert!(machine.nvlink_peers(peer).unwrap().contains(&gpu), "{gpu} {peer}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_islands_boards_with_switches_are_whole_and_cards_are_alone() {
+        let machine =
+            from_toml(r#"gpus = [{ model = "H100-80", count = 3 }, { model = "H100-NVL", count = 2 }]"#);
+        let peers: Vec<_> = (0..5).map(|gpu| machine.nvlink_peers(gpu).unwrap()).collect();
+        assert_eq!(peers, [vec![1, 2], vec![0, 2], vec![0, 1], vec![], vec![]]);
+        assert_eq!((machine.active_links(0), machine.active_links(3)), (Ok(18), Ok(0)));
+    }
+
+    #[test]
+    fn mig_ends_the_way_over_nvlink() {
+        let mut machine = from_toml(r#"gpus = [{ model = "H100-80", count = 2 }]"#);
+        assert_eq!(machine.peers_over_nvlink(0, 1), Ok(true));
+        machine.gpus[1].mig = true;
+        assert_eq!(
+            (machine.peers_over_nvlink(0, 1), machine.peers_over_nvlink(1, 0)),
+            (Ok(false), Ok(false))
+        );
+    }
+}

@@ -157,3 +157,101 @@ impl Share {
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use whalezen_mig::Model;
+
+    use super::*;
+    use crate::{
+        machine::{
+            load::{Load, Running},
+            testing::{ALL, NOBODY, machine},
+        },
+        wave::Wave,
+    };
+
+    fn client(pid: u32, instance: Option<Place>, utilization: u64, memory_mib: u64) -> Client {
+        let load = Load {
+            utilization: Wave::Steady(utilization),
+            memory_mib: Wave::Steady(memory_mib),
+            pcie_tx_kib: Wave::Steady(100),
+            ..Load::default()
+        };
+        Client { pid, started: 1, gpu: 0, instance, running: Running { since: 0, load } }
+    }
+
+    /// A GPU in two halves, and where programs run in each.
+    fn halves() -> (Machine, [Place; 2]) {
+        let mut machine = machine(&[Model::H100_80]);
+        let places = [0, 4].map(|start| {
+            let gi = machine.create_gpu_instance(0, 9, Some((start, 4))).unwrap().id;
+            Place { gi, ci: machine.create_compute_instance(0, gi, 2, None).unwrap().id }
+        });
+        (machine, places)
+    }
+
+    #[test]
+    fn an_instance_is_as_busy_as_its_own_clients_and_the_gpu_by_their_share() {
+        let (mut machine, [one, other]) = halves();
+        machine.attach(client(1, Some(one), 70, 1_000), ALL).unwrap();
+        machine.attach(client(2, Some(one), 70, 500), ALL).unwrap();
+        let of = |place: Place| machine.instance_activity(0, place.gi, 10, ALL);
+        assert_eq!((of(one).utilization, of(other).utilization), (100, 0));
+        // 30 and 30 of the GPU: 70 % of three of seven slices, twice.
+        assert_eq!(machine.activity(0, 10, ALL).unwrap().utilization, 60);
+        assert_eq!(machine.activity(0, 10, NOBODY).unwrap().utilization, 0);
+        assert_eq!(machine.instance_memory(0, one.gi, 10, ALL).unwrap().used, 1_500);
+        assert_eq!(machine.memory(0, 10, ALL).unwrap().used, 1_500);
+    }
+
+    #[test]
+    fn nobody_takes_more_memory_than_there_is() {
+        let (mut machine, [one, _]) = halves();
+        machine.attach(client(1, Some(one), 0, u64::MAX), ALL).unwrap();
+        for memory in
+            [machine.memory(0, 0, ALL).unwrap(), machine.instance_memory(0, one.gi, 0, ALL).unwrap()]
+        {
+            assert_eq!((memory.free(), memory.used + memory.reserved), (0, memory.total));
+        }
+    }
+
+    #[test]
+    fn counters_never_go_back_when_clients_come_and_go() {
+        let (mut machine, [one, other]) = halves();
+        let counted = |machine: &Machine, now: u64| {
+            (machine.totals(0, now).unwrap(), machine.instance_totals(0, one.gi, now).unwrap())
+        };
+        machine.attach(client(1, Some(one), 70, 0), ALL).unwrap();
+        machine.attach(client(1, Some(other), 70, 0), ALL).unwrap();
+        let (whole, part) = counted(&machine, 100);
+        assert_eq!((whole.utilization, part.utilization), (2 * 3_000, 7_000));
+        assert_eq!((whole.pcie_tx, part.pcie_tx), (20_000, 10_000));
+        machine.detach(1, None, 100);
+        assert_eq!(counted(&machine, 500), (whole, part));
+        machine.set_load(0, client(0, None, 10, 0).running.load, 500).unwrap();
+        assert_eq!(machine.totals(0, 600).unwrap().utilization, whole.utilization + 1_000);
+        machine.set_load(0, Load::default(), 600).unwrap();
+        assert_eq!(machine.totals(0, 900).unwrap().utilization, whole.utilization + 1_000);
+    }
+
+    #[test]
+    fn a_process_that_attaches_again_goes_on_with_the_new_load_only() {
+        let (mut machine, [one, _]) = halves();
+        machine.attach(client(1, Some(one), 70, 10), ALL).unwrap();
+        machine.attach(client(1, Some(one), 30, 20), ALL).unwrap();
+        assert_eq!(machine.processes(0, Some(one), ALL).len(), 1);
+        assert_eq!(machine.instance_activity(0, one.gi, 0, ALL).utilization, 30);
+    }
+
+    #[test]
+    fn power_and_energy_go_from_idle_to_the_limit() {
+        let mut machine = machine(&[Model::H100_80]);
+        assert_eq!(machine.milliwatts(0, 0, ALL), Ok(70_000));
+        assert_eq!(machine.millijoules(0, 1_000), Ok(70_000));
+        machine.set_load(0, client(0, None, 100, 0).running.load, 0).unwrap();
+        assert_eq!(machine.milliwatts(0, 0, ALL), Ok(700_000));
+        machine.gpus[0].base.since = 1_000;
+        assert_eq!(machine.millijoules(0, 2_000), Ok(70_000 + 700_000));
+    }
+}
