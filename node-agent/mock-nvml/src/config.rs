@@ -6,7 +6,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use thiserror::Error;
 use whalezen_mig::Model;
 
-use crate::machine::{fault::Fault, load::Load};
+use crate::{
+    abi,
+    machine::{fault::Fault, load::Load},
+};
 
 /// The variable that names the file.
 pub const VARIABLE: &str = "WHALEZEN_MOCK_NVML";
@@ -143,10 +146,11 @@ impl Config {
             fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
         let config: Self = toml::from_str(&text)
             .map_err(|source| ConfigError::Parse { path: path.into(), source: Box::new(source) })?;
-        match config.impossible() {
-            Some(reason) => Err(ConfigError::Impossible { path: path.into(), reason }),
-            None => Ok((config, text)),
+        let itself = || (config.state_path(path) == path).then(|| "state: that is this file".to_owned());
+        if let Some(reason) = config.impossible().or_else(itself) {
+            return Err(ConfigError::Impossible { path: path.into(), reason });
         }
+        Ok((config, text))
     }
 
     /// Where the state is kept of the machine that the file at `path` describes.
@@ -194,10 +198,12 @@ impl Config {
         if let Some(xid) = self.xids.iter().find(|xid| missing(xid.gpu)) {
             return Some(format!("xids: there is no GPU {}", xid.gpu));
         }
-        if let Some(gpu) = self.faults.iter().filter_map(|fault| fault.gpu).find(|&gpu| missing(gpu)) {
-            return Some(format!("faults: there is no GPU {gpu}"));
+        let known = |name: &String| name == "default" || abi::functions().any(|function| function == name);
+        if let Some(name) = self.latency_ms.keys().find(|name| !known(name)) {
+            return Some(format!("latency_ms: no function is called {name}"));
         }
-        self.faults.iter().find_map(Fault::impossible).map(|reason| format!("faults: {reason}"))
+        let impossible = |fault: &Fault| fault.impossible(count, abi::functions());
+        self.faults.iter().find_map(impossible).map(|reason| format!("faults: {reason}"))
     }
 }
 

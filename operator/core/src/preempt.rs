@@ -213,7 +213,8 @@ impl<'a> Search<'a> {
         };
         let owner = queue.and_then(|queue| self.owner(queue, overlay));
         let earlier = queue.into_iter().flat_map(move |_| self.earlier.holders(leaf, self.state));
-        let holders = queue.into_iter().flat_map(|queue| self.state.holders(queue)).chain(earlier).chain(owner);
+        let holders =
+            queue.into_iter().flat_map(|queue| self.state.holders(queue)).chain(earlier).chain(owner);
         holders.filter(move |holder| {
             !overlay.is_leaving(holder)
                 && contested.iter().any(|resource| holder.usage.contains_key(resource))

@@ -40,9 +40,28 @@ macro_rules! export {
             #[allow(unused_unsafe)]
             $crate::abi::answer(|| unsafe { $body })
         }
-    )*};
+    )*
+        /// The functions that are exported here.
+        pub(super) const NAMES: &[&str] = &[$(stringify!($name)),*];
+    };
 }
 use export;
+
+/// The functions that are exported and can be slow, hang or fail.
+pub fn functions() -> impl Iterator<Item = &'static str> {
+    let modules = [
+        compute::NAMES,
+        device::NAMES,
+        event::NAMES,
+        field::NAMES,
+        gpm::NAMES,
+        instance::NAMES,
+        link::NAMES,
+        sensor::NAMES,
+        system::NAMES,
+    ];
+    modules.into_iter().flatten().copied()
+}
 
 /// What NVML returns for a result.
 fn answer(call: impl FnOnce() -> Result<(), Refusal>) -> nvmlReturn_t {

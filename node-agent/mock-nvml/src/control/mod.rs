@@ -11,7 +11,7 @@ use std::{
 use thiserror::Error;
 
 use crate::{
-    host,
+    abi, host,
     machine::{
         Machine,
         client::{Client, Place},
@@ -88,9 +88,7 @@ impl Control {
     /// Lets calls fail or hang.
     pub fn inject(&self, fault: Fault) -> Result<(), ControlError> {
         self.change(|machine| {
-            let missing = fault.gpu.filter(|gpu| *gpu >= machine.gpus.len());
-            let missing = missing.map(|gpu| format!("there is no GPU {gpu}"));
-            if let Some(reason) = missing.or_else(|| fault.impossible()) {
+            if let Some(reason) = fault.impossible(machine.gpus.len(), abi::functions()) {
                 return Err(ControlError::Impossible(reason));
             }
             machine.faults.push(fault);

@@ -66,10 +66,21 @@ impl Fault {
         self.seen >= self.after && self.times.is_none_or(|times| self.seen - self.after < times)
     }
 
-    /// What makes it say nothing.
-    pub fn impossible(&self) -> Option<String> {
+    /// What makes it say nothing, on a machine with `gpus` GPUs and these `functions`.
+    pub fn impossible(
+        &self,
+        gpus: usize,
+        mut functions: impl Iterator<Item = &'static str>,
+    ) -> Option<String> {
+        let function = &self.function;
+        if let Some(missing) = self.gpu.filter(|gpu| *gpu >= gpus) {
+            return Some(format!("there is no GPU {missing}"));
+        }
+        if !functions.any(|name| self.concerns(name, self.gpu)) {
+            return Some(format!("no function is called {function}"));
+        }
         (self.returns.is_none() && self.hang_ms == 0)
-            .then(|| format!("{} neither returns anything nor hangs (returns, hang_ms)", self.function))
+            .then(|| format!("{function} neither returns anything nor hangs (returns, hang_ms)"))
     }
 }
 

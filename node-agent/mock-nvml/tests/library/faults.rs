@@ -108,9 +108,13 @@ fn nonsense_in_the_file_is_no_driver_and_in_a_call_no_argument() {
         "gpus = [{ model = \"A30\", count = 18446744073709551615 }, { model = \"A30\" }]",
         "gpus = []\nnvlink = [{ gpus = [0] }]",
         "gpus = []\nxids = [{ gpu = 0, after_ms = 0, code = 79 }]",
-        "gpus = []\nfaults = [{ function = \"f\" }]",
+        "gpus = []\nfaults = [{ function = \"nvmlDeviceGetName\" }]",
+        "gpus = []\nfaults = [{ function = \"nvmlNone\", returns = \"IN_USE\" }]",
+        "gpus = []\nfaults = [{ function = \"*\", gpu = 0, returns = \"IN_USE\" }]",
+        "gpus = []\nlatency_ms = { nvmlNone = 1 }",
+        "gpus = []\nstate = \"machine.toml\"",
         "gpus = []\ncuda_version = \"12\"",
-        "gpus = []\nfaults = [{ function = \"f\", returns = \"SUCCESS\" }]",
+        "gpus = []\nfaults = [{ function = \"*\", returns = \"SUCCESS\" }]",
         "\0",
         "",
     ] {
@@ -130,6 +134,35 @@ fn a_machine_without_gpus_is_one_and_a_broken_state_is_made_anew() {
     assert_eq!(bench.nvml().device_count().unwrap(), 0);
     fs::write(bench.folder.join("machine.toml.state.json"), "{").unwrap();
     assert_eq!(bench.nvml().device_count().unwrap(), 0);
+}
+
+#[test]
+fn a_machine_whose_host_was_started_anew_is_started_anew_too() {
+    let bench = Bench::new(r#"gpus = [{ model = "A100-40", mig = true }]"#);
+    let nvml = bench.nvml();
+    Raw::new(&nvml, 0).create(0, None).unwrap();
+    drop(nvml);
+    let state = bench.folder.join("machine.toml.state.json");
+    let mut machine = bench.control.machine().unwrap().as_ref().clone();
+    machine.booted = u64::MAX;
+    fs::write(&state, serde_json::to_vec(&machine).unwrap()).unwrap();
+    let nvml = bench.nvml();
+    assert_eq!(Raw::new(&nvml, 0).instances(0).unwrap().len(), 0);
+    assert_eq!(bench.control.machine().unwrap().boot, 2);
+}
+
+#[test]
+fn a_call_takes_its_time() {
+    let bench = Bench::new(
+        r#"
+        gpus = [{ model = "A30" }]
+        latency_ms = { nvmlDeviceGetCount_v2 = 50, default = 1 }
+        "#,
+    );
+    let nvml = bench.nvml();
+    let begun = Instant::now();
+    assert_eq!(nvml.device_count().unwrap(), 1);
+    assert!(begun.elapsed() >= Duration::from_millis(50));
 }
 
 #[test]

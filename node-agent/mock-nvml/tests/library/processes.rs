@@ -8,6 +8,8 @@ use std::{
 };
 
 use whalezen_mock_nvml::{
+    config::VARIABLE,
+    control::Control,
     machine::{client::Place, load::Load},
     store::Store,
 };
@@ -85,8 +87,7 @@ fn nothing_is_lost_or_made_twice_when_many_make_at_once() {
 #[test]
 #[ignore = "the second process of other tests"]
 fn holds_the_lock() {
-    let store =
-        Store::open(std::env::var_os(whalezen_mock_nvml::config::VARIABLE).unwrap().as_ref()).unwrap();
+    let store = Store::open(std::env::var_os(VARIABLE).unwrap().as_ref()).unwrap();
     let lock = File::open(format!("{}.lock", store.path().display())).unwrap();
     lock.lock().unwrap();
     fs::write(format!("{}.new", store.path().display()), "{ half of a state").unwrap();
@@ -108,6 +109,39 @@ fn a_process_that_is_killed_in_the_middle_of_a_change_stops_nobody() {
     });
     other.wait().unwrap();
     assert_eq!(bench.control.machine().unwrap().gpus[0].instances.len(), 1);
+}
+
+#[test]
+#[ignore = "the second process of other tests"]
+fn answers_while_a_call_hangs() {
+    let nvml = nvml().unwrap();
+    let gpu = nvml.device_by_index(0).unwrap();
+    let control = Control::open(std::env::var_os(VARIABLE).unwrap().as_ref()).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| nvml.device_count());
+        while control.machine().unwrap().faults[0].seen == 0 {
+            std::thread::yield_now();
+        }
+        gpu.name().unwrap();
+        println!("\nanswered");
+    });
+}
+
+#[test]
+fn a_call_that_hangs_holds_up_no_other() {
+    let bench = Bench::new(
+        r#"
+        gpus = [{ model = "A30", mig = true }]
+        faults = [{ function = "nvmlDeviceGetCount*", times = 1, hang_ms = 3_600_000 }]
+        "#,
+    );
+    let nvml = bench.nvml();
+    let mut other = bench.process("processes::answers_while_a_call_hangs").spawn().unwrap();
+    hears(&mut other, "answered");
+    assert_eq!(Raw::new(&nvml, 0).create(0, None).map(drop), Ok(()), "nor another process");
+    assert_eq!(nvml.device_count().unwrap(), 1);
+    other.kill().unwrap();
+    other.wait().unwrap();
 }
 
 #[test]
@@ -166,5 +200,6 @@ fn the_command_line_does_what_the_library_does() {
     assert!(run(&["list"]).1.contains("fell off the bus"));
     assert_eq!(run(&["reboot"]), (true, String::new()));
     assert!(!run(&["attach", "1", "--gpu", "9"]).0);
-    assert!(!run(&["fault", "f", "--returns", "NONSENSE"]).0);
+    assert!(!run(&["fault", "nvmlDeviceGetName", "--returns", "NONSENSE"]).0);
+    assert!(!run(&["fault", "nvmlNone", "--returns", "IN_USE"]).0);
 }

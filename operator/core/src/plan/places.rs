@@ -4,7 +4,10 @@ use super::{
     Planning,
     entry::{self, Entry, Kind},
 };
-use crate::{preempt::{Earlier, Search}, queue::ClusterQueue};
+use crate::{
+    preempt::{Earlier, Search},
+    queue::ClusterQueue,
+};
 
 impl<'a> Planning<'a> {
     /// Whether nobody before it got the place that a head was offered.

@@ -4,7 +4,7 @@
 //! would have those stop, since it believes its admissions from one cycle to the next. Here they are written first: the plan
 //! ends as it was before that cycle, and the next one begins with the same heads.
 
-use super::{Planning, Plan, entry::Kind};
+use super::{Plan, Planning, entry::Kind};
 use crate::preempt::Earlier;
 
 /// How far a plan was at some moment.

@@ -28,8 +28,8 @@ pub(super) fn instead<'a>(
     let (kind, mut assignment) = entry::decide(&search, behind, overlay).ok()?;
     let Kind::Preempts(victims) = kind else { return None };
     let [owner] = victims.as_slice() else { return None };
-    let is_owner = search.state.admission(&owner.holder.workload.key).is_none()
-        && !search.earlier.has_any_of(&victims);
+    let is_owner =
+        search.state.admission(&owner.holder.workload.key).is_none() && !search.earlier.has_any_of(&victims);
     if !is_owner || !forest.fits(&overlay.now, search.leaf, &assignment.usage) {
         return None;
     }

@@ -48,10 +48,12 @@ impl Earlier {
 
     /// Those of a leaf, as holders.
     pub(super) fn holders<'a>(&'a self, leaf: NodeId, state: &'a State) -> impl Iterator<Item = Holder<'a>> {
-        self.0.get(&leaf).into_iter().flatten().filter_map(|Admitted { workload, queue, usage, stays, at }| {
-            let workload = state.workload(workload)?;
-            Some(Holder { workload, queue, usage, stays, evicted: None, since: Some(*at) })
-        })
+        self.0.get(&leaf).into_iter().flatten().filter_map(
+            |Admitted { workload, queue, usage, stays, at }| {
+                let workload = state.workload(workload)?;
+                Some(Holder { workload, queue, usage, stays, evicted: None, since: Some(*at) })
+            },
+        )
     }
 
     /// Whether any of these victims is one of them.

@@ -25,13 +25,11 @@ fn a_queue_takes_back_what_others_borrow_of_it_and_no_more() {
 
 #[test]
 fn a_queue_takes_back_what_others_were_given_earlier_in_the_same_plan() {
-    let mut world = world([
-        ("owner", member("owner", 4).reclaims(Reclaim::Any)),
-        ("guest", member("guest", 4)),
-    ])
-    .with(wants("owner/more-than-there-is", 9, 5))
-    .with(wants("owner/it", 4, 0))
-    .with(wants("guest/it", 6, 0));
+    let mut world =
+        world([("owner", member("owner", 4).reclaims(Reclaim::Any)), ("guest", member("guest", 4))])
+            .with(wants("owner/more-than-there-is", 9, 5))
+            .with(wants("owner/it", 4, 0))
+            .with(wants("guest/it", 6, 0));
     // Its turn comes in the second cycle, when the guest has been admitted in the first.
     let first = world.step(&mut ObligingApplier);
     assert_eq!(first.admit.len(), 1);
