@@ -179,6 +179,9 @@ impl Config {
         if count > MOST_GPUS {
             return Some(format!("{count} GPUs; at most {MOST_GPUS} are possible"));
         }
+        if let Some(reason) = self.gpus.iter().find_map(|group| group.load.impossible()) {
+            return Some(format!("load: {reason}"));
+        }
         let mut connected = BTreeMap::new();
         for (at, island) in self.nvlink.iter().flatten().enumerate() {
             for &gpu in &island.gpus {

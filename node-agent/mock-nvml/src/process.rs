@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// What a handle stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     /// The GPU with that index.
     Gpu(usize),
@@ -109,8 +109,14 @@ struct Session {
 static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 /// What was given out as handles; a handle is the place in here, counted from 1, times [`STRIDE`]. None is ever taken
 /// back, so that an old one is never mistaken for a new one.
-static HANDLES: Mutex<Vec<Target>> = Mutex::new(Vec::new());
+static HANDLES: Mutex<Handles> = Mutex::new(Handles { targets: Vec::new(), places: BTreeMap::new() });
 const STRIDE: usize = 16;
+
+/// Targets by place, and places by target.
+struct Handles {
+    targets: Vec<Target>,
+    places: BTreeMap<Target, usize>,
+}
 
 /// Things of a process's own that it makes and frees: sets of events, samples. Their handles end on `MARK`, so that
 /// nothing is mistaken for something of another kind; none is given out twice.
@@ -195,17 +201,18 @@ fn session() -> Result<Session, Refusal> {
 /// The handle that stands for `target`.
 pub fn handle(target: Target) -> usize {
     let mut handles = locked(&HANDLES);
-    let at = handles.iter().position(|known| *known == target).unwrap_or_else(|| {
-        handles.push(target);
-        handles.len() - 1
-    });
+    let next = handles.targets.len();
+    let at = *handles.places.entry(target).or_insert(next);
+    if at == next {
+        handles.targets.push(target);
+    }
     (at + 1) * STRIDE
 }
 
 /// What a handle stands for.
 pub fn target(handle: usize) -> Result<Target, Refusal> {
     let at = (handle / STRIDE).checked_sub(1).filter(|_| handle.is_multiple_of(STRIDE));
-    at.and_then(|at| locked(&HANDLES).get(at).copied()).ok_or(Refusal::InvalidArgument)
+    at.and_then(|at| locked(&HANDLES).targets.get(at).copied()).ok_or(Refusal::InvalidArgument)
 }
 
 /// Answers a call that changes nothing, for the GPU of `on` if it is for one.

@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The most that a periodic quantity may be, and the longest that its period may last: beyond, the one and the
-/// other are as these. They keep every product below within 128 bits.
+/// The most that a quantity may be, and the longest that its period may last: beyond, the one and the other are as
+/// these. They keep every product below within 128 bits.
 const MOST: u64 = 1 << 40;
 const LONGEST: u64 = 1 << 40;
 
@@ -30,7 +30,7 @@ pub struct Period {
     pub low: u64,
     /// The most.
     pub high: u64,
-    /// How long until it begins anew, in milliseconds; 0 is as 1.
+    /// How long until it begins anew, in milliseconds.
     pub period_ms: u64,
 }
 
@@ -53,6 +53,18 @@ impl Default for Wave {
 }
 
 impl Wave {
+    /// What is wrong with it where it may be `most` at most.
+    pub fn impossible(self, most: u64) -> Option<String> {
+        let (high, period) = match self {
+            Self::Steady(value) => (value, 1),
+            Self::Periodic(period) => (period.low.max(period.high), period.period_ms),
+        };
+        if high > most.min(MOST) {
+            return Some(format!("{high} is more than {}", most.min(MOST)));
+        }
+        (!(1..=LONGEST).contains(&period)).then(|| format!("a period of {period} ms is none"))
+    }
+
     /// The value `at` milliseconds after the beginning.
     pub fn at(self, at: u64) -> u64 {
         let period = match self {

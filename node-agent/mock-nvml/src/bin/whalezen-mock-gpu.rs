@@ -38,7 +38,7 @@ enum Command {
         #[command(flatten)]
         load: Work,
     },
-    /// End what a process does on a GPU or an instance; on all without --gpu.
+    /// End what a process does: on one GPU or instance, or on all.
     Detach {
         /// The process.
         pid: u32,
@@ -182,7 +182,7 @@ fn run(cli: Cli) -> Result<()> {
         Command::Instances => print!("{}", control::show::instances(&*control.machine()?)?),
         Command::Attach { pid, at, load } => control.attach(pid, at.gpu, at.instance, load.into())?,
         Command::Detach { pid, gpu, instance } => {
-            if !control.detach(pid, gpu.map(|gpu| (gpu, instance)))? {
+            if !control.detach(pid, gpu, instance)? {
                 println!("process {pid} used nothing there");
             }
         }

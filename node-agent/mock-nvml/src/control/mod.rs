@@ -34,7 +34,7 @@ pub enum ControlError {
     /// The process is not there.
     #[error("there is no process {0}")]
     NoProcess(u32),
-    /// A fault that cannot be.
+    /// A fault or a load that cannot be.
     #[error("{0}")]
     Impossible(String),
 }
@@ -69,28 +69,33 @@ impl Control {
         instance: Option<Place>,
         load: Load,
     ) -> Result<(), ControlError> {
+        possible(load.impossible())?;
         let started = host::started(pid).ok_or(ControlError::NoProcess(pid))?;
         let now = host::now();
         let client = Client { pid, started, gpu, instance, running: Running { since: now, load } };
         self.change(|machine| Ok(machine.attach(client, &host::is_alive)?))
     }
 
-    /// Ends what a process does on one GPU or instance, or on all. Says whether there was anything.
-    pub fn detach(&self, pid: u32, from: Option<(usize, Option<Place>)>) -> Result<bool, ControlError> {
-        self.change(|machine| Ok(machine.detach(pid, from, host::now())))
+    /// Ends what a process does, on one GPU or one instance if they are named. Says whether there was anything.
+    pub fn detach(
+        &self,
+        pid: u32,
+        gpu: Option<usize>,
+        instance: Option<Place>,
+    ) -> Result<bool, ControlError> {
+        self.change(|machine| Ok(machine.detach(pid, gpu, instance, host::now())))
     }
 
     /// Sets how busy a GPU is beside its clients.
     pub fn set_load(&self, gpu: usize, load: Load) -> Result<(), ControlError> {
+        possible(load.impossible())?;
         self.change(|machine| Ok(machine.set_load(gpu, load, host::now())?))
     }
 
     /// Lets calls fail or hang.
     pub fn inject(&self, fault: Fault) -> Result<(), ControlError> {
         self.change(|machine| {
-            if let Some(reason) = fault.impossible(machine.gpus.len(), abi::functions()) {
-                return Err(ControlError::Impossible(reason));
-            }
+            possible(fault.impossible(machine.gpus.len(), abi::functions()))?;
             machine.faults.push(fault);
             Ok(())
         })
@@ -130,6 +135,10 @@ impl Control {
     ) -> Result<T, ControlError> {
         self.store.change(change)
     }
+}
+
+fn possible(wrong: Option<String>) -> Result<(), ControlError> {
+    wrong.map_or(Ok(()), |reason| Err(ControlError::Impossible(reason)))
 }
 
 /// The built library beside the running program, for `Nvml::builder().lib_path`: Cargo builds it for whatever depends

@@ -43,16 +43,21 @@ impl Machine {
             None if gpu.mig => return Err(Refusal::NotSupported),
             None => {}
         }
-        self.detach(client.pid, Some((client.gpu, client.instance)), client.running.since);
+        let before = |other: &Client| {
+            (other.pid, other.gpu, other.instance) == (client.pid, client.gpu, client.instance)
+        };
+        self.retain(client.running.since, |other| !before(other));
         self.bury(client.running.since, living);
         self.clients.push(client);
         Ok(())
     }
 
-    /// Ends a process's use of one GPU or instance, or of all. Says whether there was any.
-    pub fn detach(&mut self, pid: u32, from: Option<(usize, Option<Place>)>, now: u64) -> bool {
+    /// Ends a process's use of everything, or of one GPU or one instance if they are named. Says whether there was any.
+    pub fn detach(&mut self, pid: u32, gpu: Option<usize>, instance: Option<Place>, now: u64) -> bool {
         let goes = |client: &Client| {
-            client.pid == pid && from.is_none_or(|from| from == (client.gpu, client.instance))
+            client.pid == pid
+                && gpu.is_none_or(|gpu| gpu == client.gpu)
+                && (instance.is_none() || instance == client.instance)
         };
         self.retain(now, |client| !goes(client))
     }

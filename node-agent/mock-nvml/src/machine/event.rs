@@ -72,6 +72,9 @@ impl Machine {
     /// Lets an Xid befall a GPU. 79 takes it off the bus, and those of uncorrectable memory errors are counted.
     pub fn befall(&mut self, gpu: usize, xid: u64, place: Option<Place>, now: u64) -> Result<(), Refusal> {
         let own = self.gpu_mut(gpu)?;
+        if let Some(place) = place {
+            own.instance(place.gi)?.compute_instance(place.ci)?;
+        }
         if xid == OFF_THE_BUS {
             own.lost = true;
         }

@@ -69,6 +69,23 @@ pub struct Totals {
     pub nvlink_rx: u64,
 }
 
+impl Load {
+    /// What is wrong with it.
+    pub fn impossible(&self) -> Option<String> {
+        let all = [
+            ("utilization", self.utilization, 100),
+            ("memory_bandwidth", self.memory_bandwidth, 100),
+            ("memory_mib", self.memory_mib, u64::MAX),
+            ("pcie_tx_kib", self.pcie_tx_kib, u64::MAX),
+            ("pcie_rx_kib", self.pcie_rx_kib, u64::MAX),
+            ("nvlink_tx_kib", self.nvlink_tx_kib, u64::MAX),
+            ("nvlink_rx_kib", self.nvlink_rx_kib, u64::MAX),
+        ];
+        let wrong = |(name, wave, most): (_, Wave, _)| Some(format!("{name}: {}", wave.impossible(most)?));
+        all.into_iter().find_map(wrong)
+    }
+}
+
 impl Running {
     /// How busy it makes its GPU at `now`.
     pub fn activity(self, now: u64) -> Activity {
@@ -123,6 +140,29 @@ impl Totals {
             pcie_rx: self.pcie_rx.saturating_add(other.pcie_rx),
             nvlink_tx: self.nvlink_tx.saturating_add(other.nvlink_tx),
             nvlink_rx: self.nvlink_rx.saturating_add(other.nvlink_rx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wave::{Period, Shape};
+
+    #[test]
+    fn a_load_beyond_what_can_be_is_refused_by_name() {
+        let wave = |high, period_ms| Wave::Periodic(Period { shape: Shape::Saw, low: 0, high, period_ms });
+        let table = [
+            (Load::default(), None),
+            (Load { utilization: Wave::Steady(100), ..Load::default() }, None),
+            (Load { utilization: Wave::Steady(101), ..Load::default() }, Some("utilization")),
+            (Load { memory_bandwidth: wave(500, 1_000), ..Load::default() }, Some("memory_bandwidth")),
+            (Load { nvlink_rx_kib: wave(500, 0), ..Load::default() }, Some("nvlink_rx_kib")),
+            (Load { memory_mib: Wave::Steady(u64::MAX), ..Load::default() }, Some("memory_mib")),
+        ];
+        for (load, wrong) in table {
+            let said = load.impossible();
+            assert_eq!(said.as_deref().and_then(|said| said.split(':').next()), wrong, "{load:?}");
         }
     }
 }

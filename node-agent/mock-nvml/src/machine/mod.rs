@@ -8,6 +8,8 @@ pub mod compute;
 pub mod event;
 pub mod fault;
 mod identity;
+#[cfg(test)]
+mod laws;
 pub mod load;
 pub mod mig;
 pub mod topology;

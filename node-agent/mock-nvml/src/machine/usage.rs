@@ -227,7 +227,7 @@ mod tests {
         let (whole, part) = counted(&machine, 100);
         assert_eq!((whole.utilization, part.utilization), (2 * 3_000, 7_000));
         assert_eq!((whole.pcie_tx, part.pcie_tx), (20_000, 10_000));
-        machine.detach(1, None, 100);
+        machine.detach(1, None, None, 100);
         assert_eq!(counted(&machine, 500), (whole, part));
         machine.set_load(0, client(0, None, 10, 0).running.load, 500).unwrap();
         assert_eq!(machine.totals(0, 600).unwrap().utilization, whole.utilization + 1_000);

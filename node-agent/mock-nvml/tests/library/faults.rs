@@ -112,6 +112,8 @@ fn nonsense_in_the_file_is_no_driver_and_in_a_call_no_argument() {
         "gpus = []\nfaults = [{ function = \"nvmlNone\", returns = \"IN_USE\" }]",
         "gpus = []\nfaults = [{ function = \"*\", gpu = 0, returns = \"IN_USE\" }]",
         "gpus = []\nlatency_ms = { nvmlNone = 1 }",
+        "gpus = [{ model = \"A30\", load = { utilization = 101 } }]",
+        "gpus = [{ model = \"A30\", load = { utilization = -1 } }]",
         "gpus = []\nstate = \"machine.toml\"",
         "gpus = []\ncuda_version = \"12\"",
         "gpus = []\nfaults = [{ function = \"*\", returns = \"SUCCESS\" }]",

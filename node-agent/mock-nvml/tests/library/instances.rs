@@ -79,7 +79,7 @@ fn instances_are_made_used_and_unmade_as_on_hardware() {
     let processes = mig.running_compute_processes().unwrap();
     assert_eq!((processes[0].pid, processes[0].gpu_instance_id), (me, Some(2)));
     assert_eq!(mig.memory_info().unwrap().used, 1_000 << 20);
-    bench.control.detach(me, None).unwrap();
+    bench.control.detach(me, None, None).unwrap();
     assert_eq!(raw.destroy_compute(compute), Ok(()));
     assert_eq!(raw.destroy(big), Ok(()));
     assert_eq!(raw.info(big).map(drop), Err(6), "the handle is stale");

@@ -191,6 +191,10 @@ fn the_command_line_does_what_the_library_does() {
     let (_, instances) = run(&["instances"]);
     assert!(instances.contains("MIG 3g.40gb") && instances.contains("4:4"), "{instances}");
     assert_eq!(run(&["reset", "--gpu", "0"]), (false, "In use by another client\n".to_owned()));
+    assert_eq!(run(&["detach", &pid, "--gpu", "1"]), (true, format!("process {pid} used nothing there\n")));
+    assert_eq!(run(&["detach", &pid, "--gpu", "0"]), (true, String::new()));
+    assert!(!run(&["attach", &pid, "--gpu", "0", "--instance", "2", "--utilization", "101"]).0);
+    assert!(run(&["attach", &pid, "--gpu", "0", "--instance", "2", "--utilization", "100"]).0);
     ends(child);
     assert_eq!(run(&["reset", "--gpu", "0"]), (true, String::new()));
     assert_eq!(run(&["fault", "nvmlDeviceGetName", "--returns", "IN_USE"]), (true, String::new()));
