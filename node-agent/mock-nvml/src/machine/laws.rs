@@ -121,6 +121,8 @@ impl World {
 
     /// Slices are in one instance at most, ids are there once, and whoever uses an instance keeps it.
     fn holds(&self) {
+        let devices = (0..self.machine.gpus.len()).flat_map(|gpu| self.machine.mig_devices(gpu));
+        assert_eq!(devices.count(), self.uuids().len(), "each device has a UUID of its own");
         for (index, gpu) in self.machine.gpus.iter().enumerate() {
             assert!(gpu.mig || gpu.instances.is_empty());
             let geometry = self.machine.geometry(index).unwrap();
