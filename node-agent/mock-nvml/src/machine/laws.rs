@@ -8,18 +8,20 @@ use whalezen_mig::Model;
 use super::{
     Machine,
     client::{Client, Place},
+    compute::ComputeProfile,
     load::{Load, Running},
     testing::machine,
 };
 use crate::wave::Wave;
 
-/// Something that is asked of a machine. Numbers are taken as they come: much is refused.
+/// Something that is asked of a machine. Numbers choose among what is there; places are taken as they come, and most are
+/// refused.
 #[derive(Clone, Debug)]
 enum Step {
     Create(usize, usize, Option<(u32, u32)>),
-    CreateCompute(usize, usize, u32, Option<(u32, u32)>),
+    CreateCompute(usize, usize, usize, Option<(u32, u32)>),
     Destroy(usize, usize),
-    DestroyCompute(usize, usize, u32),
+    DestroyCompute(usize, usize),
     Attach(u32, usize, usize),
     Die(u32),
     Detach(u32),
@@ -31,17 +33,16 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let (gpu, which, pid) = (0..3_usize, 0..7_usize, 1..5_u32);
-    let place = || prop::option::of((0..8_u32, 0..9_u32));
+    let place = || prop::option::weighted(0.2, (0..8_u32, 0..9_u32));
     prop_oneof![
-        6 => (gpu.clone(), which.clone(), place()).prop_map(|(gpu, profile, at)| Step::Create(gpu, profile, at)),
-        6 => (gpu.clone(), which.clone(), 0..5_u32, place())
+        20 => (gpu.clone(), which.clone(), place()).prop_map(|(gpu, profile, at)| Step::Create(gpu, profile, at)),
+        20 => (gpu.clone(), which.clone(), which.clone(), place())
             .prop_map(|(gpu, instance, profile, at)| Step::CreateCompute(gpu, instance, profile, at)),
-        3 => (gpu.clone(), which.clone()).prop_map(|(gpu, instance)| Step::Destroy(gpu, instance)),
-        3 => (gpu.clone(), which.clone(), 0..3_u32)
-            .prop_map(|(gpu, instance, compute)| Step::DestroyCompute(gpu, instance, compute)),
-        3 => (pid.clone(), gpu.clone(), which).prop_map(|(pid, gpu, at)| Step::Attach(pid, gpu, at)),
-        1 => pid.clone().prop_map(Step::Die),
-        1 => pid.prop_map(Step::Detach),
+        10 => (gpu.clone(), which.clone()).prop_map(|(gpu, instance)| Step::Destroy(gpu, instance)),
+        10 => (gpu.clone(), which.clone()).prop_map(|(gpu, device)| Step::DestroyCompute(gpu, device)),
+        10 => (pid.clone(), gpu.clone(), which).prop_map(|(pid, gpu, at)| Step::Attach(pid, gpu, at)),
+        4 => pid.clone().prop_map(Step::Die),
+        4 => pid.prop_map(Step::Detach),
         1 => (gpu.clone(), any::<bool>()).prop_map(|(gpu, on)| Step::Mode(gpu, on)),
         1 => gpu.clone().prop_map(Step::Reset),
         1 => (gpu, prop_oneof![Just(31), Just(48), Just(79)]).prop_map(|(gpu, xid)| Step::Xid(gpu, xid)),
@@ -62,6 +63,12 @@ impl World {
         instances.get(which % instances.len().max(1)).map_or(99, |instance| instance.id)
     }
 
+    fn device(&self, gpu: usize, which: usize) -> Option<Place> {
+        let devices = || self.machine.mig_devices(gpu);
+        let (instance, compute) = devices().nth(which % devices().count().max(1))?;
+        Some(Place { gi: instance.id, ci: compute.id })
+    }
+
     /// Does a step; what is refused must leave the machine as it was.
     fn take(&mut self, step: &Step) {
         self.now += 10;
@@ -78,26 +85,26 @@ impl World {
             }
             Step::CreateCompute(gpu, which, profile, place) => {
                 let id = self.instance(gpu, which);
+                let instance = before.gpus.get(gpu).and_then(|gpu| gpu.instance(id).ok());
+                let slices = instance.and_then(|instance| before.compute_slices(gpu, instance).ok());
+                let profiles = slices.map_or(&[][..], ComputeProfile::of);
+                let profile = profiles.get(profile % profiles.len().max(1)).map_or(99, |profile| profile.id);
                 self.machine.create_compute_instance(gpu, id, profile, place).is_err()
             }
             Step::Destroy(gpu, which) => {
                 let id = self.instance(gpu, which);
                 self.machine.destroy_gpu_instance(gpu, id).is_err()
             }
-            Step::DestroyCompute(gpu, which, ci) => {
-                let place = Place { gi: self.instance(gpu, which), ci };
+            Step::DestroyCompute(gpu, which) => {
+                let place = self.device(gpu, which).unwrap_or(Place { gi: 99, ci: 0 });
                 self.machine.destroy_compute_instance(gpu, place, now, &living).is_err()
             }
             Step::Attach(pid, gpu, which) => {
-                let places: Vec<_> = before
-                    .mig_devices(gpu)
-                    .map(|(instance, compute)| Place { gi: instance.id, ci: compute.id })
-                    .collect();
+                let instance = self.device(gpu, which);
                 let load = Load { utilization: Wave::Steady(50), ..Load::default() };
                 let running = Running { since: now, load };
-                let instance = places.get(which % places.len().max(1)).copied();
                 self.dead.remove(&pid);
-                machine.attach(Client { pid, started: 1, gpu, instance, running }, &|_| true).is_err()
+                self.machine.attach(Client { pid, started: 1, gpu, instance, running }, &|_| true).is_err()
             }
             Step::Die(pid) => !self.dead.insert(pid),
             Step::Detach(pid) => !machine.detach(pid, None, None, now),
