@@ -55,7 +55,8 @@ impl Value {
     /// The header's number of the type, and the value.
     fn tagged(self) -> (c_uint, nvmlValue_t) {
         match self {
-            Self::Int(value) => (1, nvmlValue_t { uiVal: value }),
+            // In the low half, as little-endian machines have it, so that nothing of the high one is left to chance.
+            Self::Int(value) => (1, nvmlValue_t { ullVal: value.into() }),
             Self::Long(value) => (3, nvmlValue_t { ullVal: value }),
         }
     }

@@ -17,6 +17,7 @@ mod instance;
 mod link;
 mod sensor;
 mod system;
+mod usage;
 
 use std::ffi::{CStr, c_char, c_uint};
 
@@ -59,6 +60,7 @@ pub fn functions() -> impl Iterator<Item = &'static str> {
         link::NAMES,
         sensor::NAMES,
         system::NAMES,
+        usage::NAMES,
     ];
     modules.into_iter().flatten().copied()
 }
