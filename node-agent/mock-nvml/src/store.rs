@@ -64,7 +64,8 @@ impl Store {
     pub fn open(config: &Path) -> Result<Self, StoreError> {
         let (parsed, source) = Config::read(config)?;
         let state = parsed.state_path(config);
-        let place = state.canonicalize().unwrap_or_else(|_| state.clone());
+        // Where it is from the root: the same name in another folder is another machine.
+        let place = std::path::absolute(&state).unwrap_or_else(|_| state.clone());
         let store = Self { state, seen: Mutex::new(None) };
         let now = host::now();
         if store.read().is_ok_and(|machine| machine.source == source && machine.booted <= now) {

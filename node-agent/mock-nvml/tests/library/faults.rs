@@ -6,7 +6,11 @@ use std::{
 };
 
 use nvml_wrapper::error::NvmlError;
-use whalezen_mock_nvml::{control::ControlError, machine::fault::Fault, refusal::Refusal};
+use whalezen_mock_nvml::{
+    control::{Control, ControlError},
+    machine::fault::Fault,
+    refusal::Refusal,
+};
 
 use crate::bench::{Bench, Raw, nvml};
 
@@ -94,6 +98,23 @@ fn another_text_is_another_machine_and_no_uuid_comes_back() {
     assert_eq!(nvml.device_count().unwrap(), 2);
     drop(nvml);
     assert_ne!(made(), first);
+}
+
+#[test]
+fn machines_of_one_description_in_two_places_have_different_uuids_unless_a_seed_says_otherwise() {
+    let uuid = |bench: &Bench| bench.control.machine().unwrap().gpus[0].uuid.clone();
+    let other = |bench: &Bench, text: &str| {
+        let folder = bench.folder.join("other");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("machine.toml"), text).unwrap();
+        Control::open(&folder.join("machine.toml")).unwrap().machine().unwrap().gpus[0].uuid.clone()
+    };
+    let (plain, seeded) = ("gpus = [{ model = \"A30\" }]", "seed = 5\ngpus = [{ model = \"A30\" }]");
+    let bench = Bench::new(plain);
+    assert_ne!(other(&bench, plain), uuid(&bench));
+    drop(bench);
+    let bench = Bench::new(seeded);
+    assert_eq!(other(&bench, seeded), uuid(&bench));
 }
 
 #[test]

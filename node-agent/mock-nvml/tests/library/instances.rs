@@ -90,3 +90,19 @@ fn instances_are_made_used_and_unmade_as_on_hardware() {
     assert_ne!(device.mig_device_by_index(0).unwrap().uuid().unwrap(), uuid);
     assert_eq!(raw.info(big).map(drop), Err(6), "the old handle is not the new instance");
 }
+
+#[test]
+fn a_mode_that_waits_for_a_reset_says_so_and_is_pending() {
+    let bench = Bench::new(r#"gpus = [{ model = "A100-80" }]"#);
+    let nvml = bench.nvml();
+    let (raw, gpu) = (Raw::new(&nvml, 0), nvml.device_by_index(0).unwrap());
+    let mode = || gpu.mig_mode().map(|mode| (mode.current, mode.pending)).unwrap();
+    assert_eq!(raw.set_mig(true), Ok(16));
+    assert_eq!(mode(), (0, 1));
+    bench.control.attach(std::process::id(), 0, None, Load::default()).unwrap();
+    assert_eq!(raw.set_mig(true), Ok(19));
+    assert!(bench.control.reset(0).is_err());
+    bench.control.detach(std::process::id(), None, None).unwrap();
+    bench.control.reset(0).unwrap();
+    assert_eq!(mode(), (1, 1));
+}
