@@ -37,7 +37,7 @@ impl GoModule {
         }
     }
 
-    /// Builds this package too, for example `sigs.k8s.io/kueue/cmd/kueue`. The binary has the
+    /// Builds this package too, for example `sigs.k8s.io/kueue/cmd/kueue` or, of the module itself, `./kubelet`. The binary has the
     /// name of the package's last path element.
     pub fn package(mut self, package: &str) -> Self {
         self.packages.push(package.to_owned());
@@ -118,17 +118,21 @@ impl GoModule {
         Ok(hex(hash.finish().as_ref()).chars().take(16).collect())
     }
 
-    /// The module files and the Go sources beside them, in a fixed order.
+    /// The module files, the Go sources beside them and those of the packages that are the module's own (`./kubelet`),
+    /// in a fixed order.
     fn inputs(&self) -> Result<Vec<PathBuf>> {
         if !self.dir.join("go.mod").is_file() {
             bail!("{} is not a Go module: it has no go.mod", self.dir.display());
         }
+        let own = self.packages.iter().filter_map(|package| package.strip_prefix("./"));
         let mut inputs = Vec::new();
-        for entry in fs::read_dir(&self.dir)? {
-            let path = entry?.path();
-            let is_source = path.extension().is_some_and(|extension| extension == "go");
-            if is_source || path.ends_with("go.mod") || path.ends_with("go.sum") {
-                inputs.push(path);
+        for dir in [self.dir.clone()].into_iter().chain(own.map(|package| self.dir.join(package))) {
+            for entry in fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))? {
+                let path = entry?.path();
+                let is_source = path.extension().is_some_and(|extension| extension == "go");
+                if is_source || path.ends_with("go.mod") || path.ends_with("go.sum") {
+                    inputs.push(path);
+                }
             }
         }
         inputs.sort();
@@ -209,6 +213,20 @@ mod tests {
         assert_eq!(fs::metadata(first.join("hello")).unwrap().modified().unwrap(), built);
         let second = scratch.build(&scratch.says("\"two\"")).unwrap();
         assert_eq!((run(&first.join("hello")), run(&second.join("hello"))), ("one".into(), "two".into()));
+    }
+
+    #[test]
+    fn a_package_of_the_modules_own_counts_where_it_is_built() {
+        let scratch = Scratch::new("own");
+        let own = scratch.0.join("hello/greet");
+        fs::create_dir(&own).unwrap();
+        let versions = ["package main", "package main // changed"].map(|source| {
+            fs::write(own.join("main.go"), source).unwrap();
+            let module = scratch.says("\"one\"");
+            [module.version().unwrap(), module.package("./greet").version().unwrap()]
+        });
+        assert_eq!(versions[0][0], versions[1][0], "it is not built of that");
+        assert_ne!(versions[0][1], versions[1][1]);
     }
 
     #[test]

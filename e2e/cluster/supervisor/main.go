@@ -37,6 +37,10 @@ type request struct {
 	Signal syscall.Signal `json:"signal"`
 	// Group sends the signal to the whole process group.
 	Group bool `json:"group"`
+	// Isolate names the namespaces that the process gets of its own.
+	Isolate []string `json:"isolate"`
+	// Inside is a process in whose namespaces the new one starts.
+	Inside int `json:"inside"`
 }
 
 // answer replies to the request with the same ID; exit is sent unasked, without one.
@@ -68,11 +72,22 @@ type supervisor struct {
 }
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: supervisor STATE_DIR")
+	switch {
+	case len(os.Args) == 5 && os.Args[1] == "node":
+		if err := node(os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			fmt.Fprintf(os.Stderr, "the node %s cannot start: %v\n", os.Args[3], err)
+			os.Exit(1)
+		}
+	case len(os.Args) == 2:
+		supervise(os.Args[1])
+	default:
+		fmt.Fprintln(os.Stderr, "usage: supervisor STATE_DIR, or supervisor node FOLDER NAME CGROUP")
 		os.Exit(2)
 	}
-	s := &supervisor{out: json.NewEncoder(os.Stdout), started: map[int]bool{}, stateDir: os.Args[1]}
+}
+
+func supervise(stateDir string) {
+	s := &supervisor{out: json.NewEncoder(os.Stdout), started: map[int]bool{}, stateDir: stateDir}
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGINT, syscall.SIGHUP)
 	// Children ask for a signal when the thread that started them ends (their last
 	// resort if this process is killed itself), so all are started by this thread.
@@ -170,12 +185,25 @@ func (s *supervisor) start(r request) (int, error) {
 		return 0, err
 	}
 	defer null.Close()
-	pid, err := syscall.ForkExec(r.Argv[0], r.Argv, &syscall.ProcAttr{
+	attr := &syscall.ProcAttr{
 		Dir:   r.Dir,
 		Env:   r.Env,
 		Files: []uintptr{null.Fd(), log.Fd(), log.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
-	})
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	}
+	var pid int
+	switch {
+	case r.Inside == 0:
+		if attr.Sys.Cloneflags, err = isolation(r.Isolate); err != nil {
+			return 0, err
+		}
+		attr.Sys.Pdeathsig = syscall.SIGKILL
+		pid, err = syscall.ForkExec(r.Argv[0], r.Argv, attr)
+	case !s.started[r.Inside]:
+		return 0, fmt.Errorf("process %d has ended: nothing starts in its namespaces", r.Inside)
+	default:
+		pid, err = forkInside(r.Inside, r.Argv, attr)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", r.Argv[0], err)
 	}

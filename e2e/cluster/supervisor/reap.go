@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/signal"
 	"strconv"
@@ -51,8 +52,9 @@ func (s *supervisor) reapOne() bool {
 	return true
 }
 
-// stop kills every descendant, removes the state folder and ends this process.
-// A descendant may fork while it is looked for, so it looks until none is left.
+// stop kills every descendant, removes the state folder and the control groups and
+// ends this process. A descendant may fork while it is looked for, so it looks until
+// none is left.
 func (s *supervisor) stop() {
 	s.Lock()
 	s.stopping = true
@@ -68,7 +70,8 @@ func (s *supervisor) stop() {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	if err := os.RemoveAll(s.stateDir); err != nil {
+	err := errors.Join(removeCgroups(os.Getpid()), os.RemoveAll(s.stateDir))
+	if err != nil {
 		_ = s.out.Encode(answer{Error: err.Error()})
 		os.Exit(1)
 	}
