@@ -36,8 +36,8 @@ lint: ## Format, clippy, and licences where cargo-deny is installed
 crds: build ## Write manifests/crds from the types in crds/
 	$(BUILT)/debug/whalezen-crdgen manifests/crds
 
-cluster-up: build ## Start a real control plane with fake GPU nodes and leave it running
-	$(BUILT)/debug/whalezen-cluster up
+cluster-up: build ## Start a real control plane with fake GPU nodes and leave it running (REAL=2: with two real nodes, as root)
+	$(BUILT)/debug/whalezen-cluster up $(if $(REAL),--real-nodes $(REAL))
 
 cluster-down: build ## End what cluster-up started
 	$(BUILT)/debug/whalezen-cluster down

@@ -55,13 +55,43 @@ impl Binaries {
     }
 }
 
+/// Paths of what a real node runs, beside what its machine has.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeBinaries {
+    pub(crate) kubelet: PathBuf,
+    /// The folder of `containerd`, its shim and `ctr`.
+    pub(crate) containerd: PathBuf,
+}
+
+impl NodeBinaries {
+    /// Finds the binaries in the cache, and builds those that are not there. Blocks, for
+    /// some minutes the first time.
+    pub(crate) fn ensure() -> Result<Self> {
+        let sources = sources();
+        let kubelet = kubernetes(&sources).package("./kubelet").build()?.join("kubelet");
+        let containerd = ["containerd", "containerd-shim-runc-v2", "ctr"]
+            .iter()
+            .fold(GoModule::new(sources.join("containerd")), |module, program| {
+                module.package(&format!("github.com/containerd/containerd/v2/cmd/{program}"))
+            })
+            // Snapshots on file systems that nobody has here need C libraries.
+            .tags("no_btrfs,no_zfs,no_devmapper")
+            .build()?;
+        Ok(Self { kubelet, containerd })
+    }
+}
+
 fn control_plane(sources: &Path) -> GoModule {
-    let (version, major, minor) = KUBERNETES;
-    let stamp = "k8s.io/component-base/version";
-    let module = GoModule::new(sources.join("controlplane")).ldflags(&format!(
-        "-X {stamp}.gitVersion={version} -X {stamp}.gitMajor={major} -X {stamp}.gitMinor={minor}"
-    ));
     ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"]
         .iter()
-        .fold(module, |module, part| module.link(part, "controlplane"))
+        .fold(kubernetes(sources), |module, part| module.link(part, "controlplane"))
+}
+
+/// The module of Kubernetes itself.
+fn kubernetes(sources: &Path) -> GoModule {
+    let (version, major, minor) = KUBERNETES;
+    let stamp = "k8s.io/component-base/version";
+    GoModule::new(sources.join("controlplane")).ldflags(&format!(
+        "-X {stamp}.gitVersion={version} -X {stamp}.gitMajor={major} -X {stamp}.gitMinor={minor}"
+    ))
 }

@@ -6,8 +6,12 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 use crate::cluster::Cluster;
+use crate::components::Nodes;
 use crate::node_pool::NodePool;
 use crate::start;
+
+/// Each has its own addresses in the cluster's network, and takes some hundred MiB.
+const MOST_REAL_NODES: u8 = 50;
 
 /// The description of a cluster, from [`Cluster::builder`].
 #[derive(Clone, Debug)]
@@ -17,6 +21,7 @@ pub struct ClusterBuilder {
     pub(crate) scheduler: bool,
     pub(crate) controller_manager: bool,
     pub(crate) kwok: bool,
+    pub(crate) real_nodes: u8,
     pub(crate) state_dir: Option<PathBuf>,
     pub(crate) keep: bool,
     pub(crate) apiserver_flags: Vec<String>,
@@ -30,6 +35,7 @@ impl Default for ClusterBuilder {
             scheduler: true,
             controller_manager: true,
             kwok: true,
+            real_nodes: 0,
             state_dir: None,
             keep: false,
             apiserver_flags: Vec::new(),
@@ -64,6 +70,23 @@ impl ClusterBuilder {
         self
     }
 
+    /// So many real nodes, and none that are simulated: kubelets with containerd and runc, named `node-1` and so on, see
+    /// [`Cluster::real_nodes`]. They need root and some of the machine's programs: [`crate::real::passed_over`] says
+    /// whether they are there.
+    pub fn real_nodes(mut self, nodes: u8) -> Self {
+        self.real_nodes = nodes;
+        self
+    }
+
+    /// What nodes the cluster has.
+    pub(crate) fn kind_of_nodes(&self) -> Nodes {
+        match (self.real_nodes, self.kwok) {
+            (0, false) => Nodes::None,
+            (0, true) => Nodes::Simulated,
+            _ => Nodes::Real,
+        }
+    }
+
     /// The folder for everything the cluster writes, removed when it stops. It must not exist
     /// or be empty. Without this call it is a new one in the folder for temporary files.
     pub fn state_dir(mut self, dir: impl Into<PathBuf>) -> Self {
@@ -95,6 +118,12 @@ impl ClusterBuilder {
     /// The first time on a machine this builds the binaries, which takes minutes and shows its
     /// progress. An error names the component that failed and ends with the end of its log.
     pub async fn start(self) -> Result<Cluster> {
+        if self.real_nodes > MOST_REAL_NODES {
+            bail!("one machine has room for {MOST_REAL_NODES} real nodes, not for {}", self.real_nodes);
+        }
+        if self.real_nodes > 0 && !self.pools.is_empty() {
+            bail!("a cluster has real nodes or simulated ones: it cannot have both");
+        }
         let mut names = BTreeSet::new();
         if let Some(twice) = self.pools.iter().find(|pool| !names.insert(&pool.name)) {
             bail!(
@@ -104,5 +133,20 @@ impl ClusterBuilder {
             );
         }
         start::start(&self).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nodes_that_cannot_be_are_refused_before_anything_starts() {
+        let both = Cluster::builder().real_nodes(1).nodes("2 nodes x 4 T4".parse().unwrap());
+        for (builder, says) in [(both, "cannot have both"), (Cluster::builder().real_nodes(51), "not for 51")]
+        {
+            let error = builder.start().await.err().unwrap().to_string();
+            assert!(error.contains(says), "{error}");
+        }
     }
 }

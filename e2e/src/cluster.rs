@@ -18,10 +18,11 @@ use crate::components::Layout;
 use crate::node_object;
 use crate::node_pool::NodePool;
 use crate::process::Process;
+use crate::real::{Image, RealNode};
 use crate::start::failure;
 use crate::supervisor::Supervisor;
 
-/// A real control plane with simulated nodes. It ends, with everything that was started in
+/// A real control plane with simulated nodes, or with real ones. It ends, with everything that was started in
 /// it, when it is stopped or dropped, and when the process that owns it ends in any way.
 pub struct Cluster {
     pub(crate) binaries: Binaries,
@@ -33,6 +34,7 @@ pub struct Cluster {
     pub(crate) supervisor: Arc<Supervisor>,
     pub(crate) kept: AtomicBool,
     pub(crate) nodes_made: AtomicU32,
+    pub(crate) real_nodes: Vec<RealNode>,
 }
 
 impl Cluster {
@@ -103,8 +105,25 @@ impl Cluster {
         let components = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"];
         match components.iter().filter_map(|name| self.process(name)).find(|p| !p.is_running()) {
             Some(ended) => Err(failure(&ended)),
-            None => Ok(()),
+            None => self.real_nodes.iter().try_for_each(RealNode::check),
         }
+    }
+
+    /// The real nodes, in the order of their numbers; none unless the cluster was built with them.
+    pub fn real_nodes(&self) -> &[RealNode] {
+        &self.real_nodes
+    }
+
+    /// The real node with this name.
+    pub fn real_node(&self, name: &str) -> Result<&RealNode> {
+        let found = self.real_nodes.iter().find(|node| node.name() == name);
+        found.with_context(|| format!("the cluster has no real node {name}"))
+    }
+
+    /// Gives every real node an image.
+    pub async fn load_image(&self, image: &Image) -> Result<()> {
+        futures::future::try_join_all(self.real_nodes.iter().map(|node| node.load(image))).await?;
+        Ok(())
     }
 
     /// Adds a pool of nodes; they are Ready when this returns.

@@ -1,13 +1,14 @@
 //! The command line of every component, in one place.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
 
 use crate::binaries::{Binaries, sources};
-use crate::credentials;
+use crate::credentials::{self, ClientFiles};
 
 /// The controllers that matter where nodes and pods are simulated; the others would only cost
 /// time at start.
@@ -29,6 +30,17 @@ const CONTROLLERS: [&str; 15] = [
     "ttl-after-finished-controller",
 ];
 
+/// What nodes a cluster has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nodes {
+    /// Only Node objects.
+    None,
+    /// Played by KWOK.
+    Simulated,
+    /// Kubelets.
+    Real,
+}
+
 /// Where everything of one cluster lies and listens.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
@@ -36,11 +48,13 @@ pub(crate) struct Layout {
     pub(crate) etcd_client: u16,
     pub(crate) etcd_peer: u16,
     pub(crate) api: u16,
+    /// Where the API server listens: on the loopback interface, or where its real nodes reach it.
+    pub(crate) address: Ipv4Addr,
 }
 
 impl Layout {
     pub(crate) fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.api)
+        format!("https://{}:{}", self.address, self.api)
     }
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.state.join("kubeconfig")
@@ -61,15 +75,17 @@ impl Layout {
     pub(crate) fn service_account_public_key(&self) -> PathBuf {
         self.certificates().join("service-account.pub")
     }
-    /// The authority of the API server's own proxy to aggregated APIs.
-    pub(crate) fn front_proxy_authority(&self) -> PathBuf {
-        self.certificates().join("front-proxy-ca.crt")
+    /// How the API server's own proxy shows aggregated APIs who it is.
+    pub(crate) fn front_proxy(&self) -> ClientFiles {
+        self.client("front-proxy")
     }
-    pub(crate) fn front_proxy_certificate(&self) -> PathBuf {
-        self.certificates().join("front-proxy-client.crt")
+    /// How the API server shows kubelets who it is.
+    pub(crate) fn kubelet_client(&self) -> ClientFiles {
+        self.client("kubelet")
     }
-    pub(crate) fn front_proxy_key(&self) -> PathBuf {
-        self.certificates().join("front-proxy-client.key")
+    fn client(&self, of: &str) -> ClientFiles {
+        let file = |what: &str| self.certificates().join(format!("{of}-{what}"));
+        ClientFiles { authority: file("ca.crt"), certificate: file("client.crt"), key: file("client.key") }
     }
     pub(crate) fn tokens(&self) -> PathBuf {
         self.certificates().join("tokens.csv")
@@ -96,49 +112,81 @@ pub(crate) fn etcd(binaries: &Binaries, layout: &Layout) -> Command {
     command
 }
 
-/// The API server. `simulated` nodes run no process, so no pod needs a token or a network.
-pub(crate) fn apiserver(binaries: &Binaries, layout: &Layout, simulated: bool, extra: &[String]) -> Command {
+/// The API server. Nodes that are simulated run no process, so no pod on them needs a token or a network; real ones are
+/// held to what a kubelet may do, and asked for logs at their addresses.
+pub(crate) fn apiserver(binaries: &Binaries, layout: &Layout, nodes: Nodes, extra: &[String]) -> Command {
+    let proxy = layout.front_proxy();
     let mut command = Command::new(binaries.control_plane("kube-apiserver"));
     command
         .arg(format!("--etcd-servers=http://127.0.0.1:{}", layout.etcd_client))
-        .args(["--bind-address=127.0.0.1", "--endpoint-reconciler-type=none"])
+        .arg(format!("--bind-address={}", layout.address))
+        .arg("--endpoint-reconciler-type=none")
         .arg(format!("--secure-port={}", layout.api))
         .arg(format!("--cert-dir={}", layout.certificates().display()))
         .arg(format!("--token-auth-file={}", layout.tokens().display()))
         .arg("--service-account-issuer=https://kubernetes.default.svc")
         .arg(format!("--service-account-key-file={}", layout.service_account_public_key().display()))
         .arg(format!("--service-account-signing-key-file={}", layout.service_account_key().display()))
-        .args(["--authorization-mode=RBAC", "--service-cluster-ip-range=10.96.0.0/16"])
+        .args(["--service-cluster-ip-range=10.96.0.0/16"])
         .args(["--allow-privileged", "--profiling=false"])
         // Nobody routes to Services here: the API server looks their endpoints up itself.
         .arg("--enable-aggregator-routing=true")
-        .arg(format!("--requestheader-client-ca-file={}", layout.front_proxy_authority().display()))
+        .arg(format!("--requestheader-client-ca-file={}", proxy.authority.display()))
         .arg(format!("--requestheader-allowed-names={}", credentials::FRONT_PROXY))
         .args([
             "--requestheader-username-headers=X-Remote-User",
             "--requestheader-group-headers=X-Remote-Group",
         ])
         .arg("--requestheader-extra-headers-prefix=X-Remote-Extra-")
-        .arg(format!("--proxy-client-cert-file={}", layout.front_proxy_certificate().display()))
-        .arg(format!("--proxy-client-key-file={}", layout.front_proxy_key().display()));
-    if simulated {
-        command.arg("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition");
+        .arg(format!("--proxy-client-cert-file={}", proxy.certificate.display()))
+        .arg(format!("--proxy-client-key-file={}", proxy.key.display()));
+    let of_real_nodes = nodes == Nodes::Real;
+    command.arg(if of_real_nodes { "--authorization-mode=Node,RBAC" } else { "--authorization-mode=RBAC" });
+    match nodes {
+        Nodes::None => {}
+        Nodes::Simulated => {
+            command.arg("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition");
+        }
+        Nodes::Real => {
+            let client = layout.kubelet_client();
+            command
+                .arg("--enable-admission-plugins=NodeRestriction")
+                .arg("--kubelet-preferred-address-types=InternalIP")
+                .arg(format!("--kubelet-client-certificate={}", client.certificate.display()))
+                .arg(format!("--kubelet-client-key={}", client.key.display()))
+                // The kubelets ask with this whose certificate is shown to them.
+                .arg(format!("--client-ca-file={}", client.authority.display()));
+        }
     }
     command.args(extra);
     command
 }
 
 /// The controllers of ordinary workloads, with a client that is not held back.
-pub(crate) fn controller_manager(binaries: &Binaries, layout: &Layout, extra: &[String]) -> Command {
+pub(crate) fn controller_manager(
+    binaries: &Binaries,
+    layout: &Layout,
+    nodes: Nodes,
+    extra: &[String],
+) -> Command {
+    let mut controllers = CONTROLLERS.join(",");
+    if nodes == Nodes::Real {
+        controllers.push_str(",root-ca-certificate-publisher-controller");
+    }
     let mut command = Command::new(binaries.control_plane("kube-controller-manager"));
     command
         .arg(format!("--kubeconfig={}", layout.kubeconfig().display()))
-        .arg(format!("--controllers={}", CONTROLLERS.join(",")))
+        .arg(format!("--controllers={controllers}"))
         .args(["--leader-elect=false", "--secure-port=0", "--profiling=false"])
-        .args(["--kube-api-qps=2000", "--kube-api-burst=4000"])
+        .args(["--kube-api-qps=2000", "--kube-api-burst=4000"]);
+    if nodes == Nodes::Real {
+        // Pods are told by it whom to trust.
+        command.arg(format!("--root-ca-file={}", layout.authority().display()));
+    } else {
         // Nobody renews the nodes' leases (see `kwok`): a node is NotReady when a test says so.
-        .arg("--node-monitor-grace-period=87600h")
-        .args(extra);
+        command.arg("--node-monitor-grace-period=87600h");
+    }
+    command.args(extra);
     command
 }
 

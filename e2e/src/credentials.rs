@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use base64::Engine as _;
@@ -22,9 +22,13 @@ pub(crate) fn random_token() -> Result<String> {
     Ok(hex(&bytes))
 }
 
-/// Writes the file by which the API server knows the administrator.
-pub(crate) fn write_token_file(path: &Path, token: &str) -> Result<()> {
-    write_secret(path, format!("{token},admin,admin,system:masters\n").as_bytes())
+/// Writes the file by which the API server knows the administrator and the kubelets of nodes, by their names and tokens.
+pub(crate) fn write_token_file(path: &Path, token: &str, nodes: &[(String, String)]) -> Result<()> {
+    let mut content = format!("{token},admin,admin,system:masters\n");
+    for (node, token) in nodes {
+        content += &[token, ",system:node:", node, ",", node, ",system:nodes\n"].concat();
+    }
+    write_secret(path, content.as_bytes())
 }
 
 /// What precedes a point of the curve P-256 in a `SubjectPublicKeyInfo` (RFC 5480).
@@ -48,21 +52,34 @@ pub(crate) fn write_service_account_keys(private: &Path, public: &Path) -> Resul
 
 /// The name by which the API server's proxy is known to aggregated APIs.
 pub(crate) const FRONT_PROXY: &str = "front-proxy-client";
+/// The name by which the API server is known to kubelets.
+pub(crate) const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 
-/// Writes the certificate by which the API server's proxy shows who it is, its key, and its authority.
-pub(crate) fn write_front_proxy(authority: &Path, certificate: &Path, key: &Path) -> Result<()> {
+/// A client's certificate, its key, and the certificate of the authority that signed it: the files of each.
+pub(crate) struct ClientFiles {
+    pub(crate) authority: PathBuf,
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+/// Makes an authority of its own for one client, the API server, and writes all that `files` names. The client has this
+/// name and is in this group.
+pub(crate) fn write_client(files: &ClientFiles, name: &str, group: Option<&str>) -> Result<()> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params.distinguished_name.push(DnType::CommonName, "front-proxy-ca");
+    params.distinguished_name.push(DnType::CommonName, format!("{name}-ca"));
     let authority_key = KeyPair::generate()?;
-    write_secret(authority, params.self_signed(&authority_key)?.pem().as_bytes())?;
+    write_secret(&files.authority, params.self_signed(&authority_key)?.pem().as_bytes())?;
     let issuer = Issuer::new(params, authority_key);
     let mut params = CertificateParams::new(Vec::new())?;
-    params.distinguished_name.push(DnType::CommonName, FRONT_PROXY);
+    params.distinguished_name.push(DnType::CommonName, name);
+    if let Some(group) = group {
+        params.distinguished_name.push(DnType::OrganizationName, group);
+    }
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     let own_key = KeyPair::generate()?;
-    write_secret(certificate, params.signed_by(&own_key, &issuer)?.pem().as_bytes())?;
-    write_secret(key, own_key.serialize_pem().as_bytes())
+    write_secret(&files.certificate, params.signed_by(&own_key, &issuer)?.pem().as_bytes())?;
+    write_secret(&files.key, own_key.serialize_pem().as_bytes())
 }
 
 fn pem(label: &str, der: &[u8]) -> Result<String> {

@@ -3,7 +3,7 @@
 //! A [`Cluster`] is etcd, kube-apiserver, kube-controller-manager and kube-scheduler, built
 //! from their Go modules, with nodes and pods simulated by KWOK from this repository's own
 //! stage files. It starts in seconds, needs no privilege and no container engine, and leaves
-//! nothing behind however its owner ends.
+//! nothing behind however its owner ends. As root it can have [real] nodes in their place.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -43,7 +43,9 @@ mod node_pool;
 mod ports;
 mod process;
 mod progress;
+pub mod real;
 mod replicas;
+mod service_account;
 mod start;
 mod supervisor;
 
@@ -58,7 +60,9 @@ pub use journal::replayed;
 pub use node_object::{POOL_LABEL, RACK_LABEL};
 pub use node_pool::NodePool;
 pub use process::Process;
+pub use real::{Image, RealNode};
 pub use replicas::{Replicas, built_operator};
+pub use service_account::Bound;
 pub use supervisor::Exit;
 
 /// The annotation of a node that is dead, and of the pods on it: nobody makes that ready or ends these.

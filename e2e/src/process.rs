@@ -12,6 +12,17 @@ use rustix::process::Signal;
 
 use crate::supervisor::{Exit, ExitWatch, Request, Supervisor};
 
+/// In which namespaces a process starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// Those of the supervisor.
+    Machine,
+    /// New ones of these kinds (`net`, `uts`, `pid`, `mnt`), the others as the supervisor's.
+    Apart(&'static [&'static str]),
+    /// Those of the process with this id.
+    Inside(u32),
+}
+
 /// A process that runs under a cluster's supervisor and therefore never outlives the cluster.
 /// Dropping the handle leaves it running.
 #[derive(Clone)]
@@ -30,8 +41,23 @@ impl Process {
         log: PathBuf,
         command: &Command,
     ) -> Result<Self> {
-        let (pid, exit) =
-            supervisor.spawn(request(command, &log)?).with_context(|| format!("cannot start {name}"))?;
+        Self::spawn_in(Place::Machine, supervisor, name, log, command)
+    }
+
+    pub(crate) fn spawn_in(
+        place: Place,
+        supervisor: &Arc<Supervisor>,
+        name: &str,
+        log: PathBuf,
+        command: &Command,
+    ) -> Result<Self> {
+        let mut request = request(command, &log)?;
+        match place {
+            Place::Machine => {}
+            Place::Apart(kinds) => request.isolate = kinds,
+            Place::Inside(holder) => request.inside = holder,
+        }
+        let (pid, exit) = supervisor.spawn(request).with_context(|| format!("cannot start {name}"))?;
         Ok(Self { name: name.to_owned(), pid, log, exit, supervisor: Arc::clone(supervisor) })
     }
 
@@ -150,7 +176,7 @@ fn text(value: &OsStr) -> Result<String> {
 }
 
 /// A program named without a folder is looked up in PATH, as `Command` itself does.
-fn find_program(program: &OsStr) -> Result<PathBuf> {
+pub(crate) fn find_program(program: &OsStr) -> Result<PathBuf> {
     let path = Path::new(program);
     if path.components().count() > 1 {
         return Ok(std::path::absolute(path)?);

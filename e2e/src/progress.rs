@@ -100,7 +100,7 @@ fn restyle(bar: &ProgressBar, template: &str) {
 }
 
 /// Written past the test harness, which would hold `eprintln!` back for the minutes of a first build.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     // A closed standard error is no reason to stop a build.
     let _ = writeln!(stderr(), "{line}");
 }

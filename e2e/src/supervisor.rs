@@ -52,6 +52,8 @@ pub(crate) struct Request<'a> {
     pub(crate) pid: u32,
     pub(crate) signal: i32,
     pub(crate) group: bool,
+    pub(crate) isolate: &'a [&'a str],
+    pub(crate) inside: u32,
 }
 
 #[derive(Deserialize)]
@@ -106,6 +108,11 @@ impl Supervisor {
             .ask("open", Request::default())
             .with_context(|| format!("cannot make the state folder {}", state.display()))?;
         Ok(Arc::new(supervisor))
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        lock(&self.child).id()
     }
 
     /// Starts a process and gives its id and the means to hear its end.

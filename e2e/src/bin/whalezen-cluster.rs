@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
-use whalezen_e2e::{Binaries, Cluster, NodePool, kept};
+use whalezen_e2e::{Binaries, Cluster, ClusterBuilder, NodePool, kept, real};
 
-/// A real Kubernetes control plane with simulated GPU nodes, on this machine.
+/// A real Kubernetes control plane on this machine, with simulated GPU nodes or with real ones.
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -21,6 +21,9 @@ enum Action {
         /// A pool of nodes; may be given several times.
         #[arg(long, value_name = "POOL", default_value = "8 nodes x 8 A100-SXM4-80GB")]
         nodes: Vec<NodePool>,
+        /// So many real nodes in place of simulated ones: kubelets with containerd and runc; needs root.
+        #[arg(long, value_name = "NUMBER", conflicts_with = "nodes")]
+        real_nodes: Option<u8>,
     },
     /// Builds what clusters consist of, where it is not in the cache; the others do so too.
     Build,
@@ -34,8 +37,11 @@ enum Action {
 #[tokio::main]
 async fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Action::Up { nodes } => up(nodes).await,
-        Action::Build => Binaries::ensure().map(|_| ()),
+        Action::Up { real_nodes: Some(nodes), .. } => up(Cluster::builder().real_nodes(nodes)).await,
+        Action::Up { nodes, real_nodes: None } => {
+            up(nodes.into_iter().fold(Cluster::builder(), ClusterBuilder::nodes)).await
+        }
+        Action::Build => Binaries::ensure().and_then(|_| real::build()),
         Action::Down { clusters } => down(clusters),
     };
     match result {
@@ -47,8 +53,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn up(pools: Vec<NodePool>) -> Result<()> {
-    let builder = pools.into_iter().fold(Cluster::builder(), whalezen_e2e::ClusterBuilder::nodes);
+async fn up(builder: ClusterBuilder) -> Result<()> {
     let cluster = builder.keep(true).start().await?;
     eprintln!("The cluster is ready at {}; it lives in {}.", cluster.url(), cluster.state_dir().display());
     eprintln!("kubectl is {}.", cluster.binaries().control_plane("kubectl").display());
