@@ -2,7 +2,8 @@
 //!
 //! A benchmark has a stable name, runs `WhaleZEN` and a peer one after the other on the same kind
 //! of fresh control plane, prints both beside each other, and gives measurements for
-//! `target/bench/results.json`. A new one is a value in [`all`].
+//! `target/bench/results.json`. Where no peer does the same, it is measured against an aim. A new one is a value in
+//! [`all`].
 
 mod counters;
 mod differential;
@@ -14,6 +15,7 @@ mod kueue;
 mod load;
 mod local;
 mod metrics;
+mod mig;
 mod operator;
 mod progress;
 mod results;
@@ -90,6 +92,7 @@ pub fn all() -> Vec<Box<dyn Benchmark>> {
         Box::new(harness::Harness::baseline()),
         Box::new(harness::Harness::tas()),
         Box::new(harness::Harness::large_scale()),
+        Box::new(mig::Transitions),
     ];
     all.extend(differential::Differential::all().map(|benchmark| Box::new(benchmark) as Box<dyn Benchmark>));
     all

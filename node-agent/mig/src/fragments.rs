@@ -4,8 +4,8 @@
 //! memory slice. Those are *stranded*. Of the others it matters how large an instance they could still make.
 
 use crate::{
-    geometry::{Geometry, Profile},
-    layout::{Counts, Instance, Layout, LayoutError},
+    geometry::{Geometry, Place, Profile},
+    layout::{Counts, Layout, LayoutError},
     name::ProfileName,
     occupancy::Occupancy,
 };
@@ -59,7 +59,11 @@ impl Fragments {
 }
 
 fn counts(geometry: &Geometry, occupancy: &Occupancy) -> Counts {
-    geometry.profiles().iter().map(|profile| (profile.name, occupancy.more(geometry, profile))).collect()
+    let more = |(index, profile): (usize, &Profile)| {
+        let places: Vec<_> = profile.starts.iter().map(|&start| Place { profile: index, start }).collect();
+        (profile.name, occupancy.more(geometry, &places).into())
+    };
+    geometry.profiles().iter().enumerate().map(more).collect()
 }
 
 fn weight(profile: &Profile) -> u32 {
@@ -70,14 +74,12 @@ fn weight(profile: &Profile) -> u32 {
 /// which is what a GPU is bought for. The first `tried` of all places that profiles have are not tried any more: in
 /// what order a mix is made does not matter, so each is tried once.
 fn fullest(geometry: &Geometry, occupancy: &Occupancy, tried: usize) -> (u32, u32) {
-    let places =
-        geometry.profiles().iter().flat_map(|profile| profile.starts.iter().map(move |&at| (profile, at)));
     let mut best = (occupancy.free_compute(geometry), occupancy.free_memory(geometry));
-    for (index, (profile, start)) in places.enumerate().skip(tried) {
+    for (index, &place) in geometry.sizes().iter().flatten().enumerate().skip(tried) {
         if best == (0, 0) {
             break;
         }
-        if let Some(next) = occupancy.add(geometry, Instance::new(profile.name, start)) {
+        if let Some(next) = occupancy.add_at(geometry, place) {
             best = best.min(fullest(geometry, &next, index + 1));
         }
     }

@@ -5,7 +5,7 @@
 //! are. So what can exist together is said by the runs not overlapping, the compute slices being enough, the
 //! profiles' own limits, and the engines for media, which one instance at most can claim.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
@@ -74,6 +74,14 @@ pub struct Geometry {
     memory_slices: u8,
     compute_slices: u8,
     profiles: Vec<Profile>,
+    sizes: Vec<Vec<Place>>,
+}
+
+/// A place for an instance: a profile, by its number, and where it begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) profile: usize,
+    pub(crate) start: u8,
 }
 
 /// Why profiles do not make a geometry.
@@ -129,7 +137,8 @@ impl Geometry {
         let compute_slices =
             profiles.iter().map(Profile::compute_slices).max().ok_or(GeometryError::Empty)?;
         profiles.sort_by_key(|profile| profile.name);
-        Ok(Self { memory_slices, compute_slices, profiles })
+        let sizes = sizes(&profiles);
+        Ok(Self { memory_slices, compute_slices, profiles, sizes })
     }
 
     /// The geometry of a GPU with `device_memory` bytes, from what its driver reports. The driver gives profiles no
@@ -141,8 +150,9 @@ impl Geometry {
 
     /// The same GPU with only those of its profiles for which `keep` says so: its slices stay as many.
     pub fn restricted(&self, keep: impl Fn(&Profile) -> bool) -> Self {
-        let profiles = self.profiles.iter().filter(|profile| keep(profile)).cloned().collect();
-        Self { profiles, ..*self }
+        let profiles: Vec<_> = self.profiles.iter().filter(|profile| keep(profile)).cloned().collect();
+        let sizes = sizes(&profiles);
+        Self { profiles, sizes, ..*self }
     }
 
     /// How many memory slices the GPU has.
@@ -171,6 +181,12 @@ impl Geometry {
         self.profiles.binary_search_by_key(&name, |profile| profile.name).ok()
     }
 
+    /// The places of each size of instance, the largest first. Those of a size are in the order of where they begin, and
+    /// at each the profile that needs the least compute is first.
+    pub(crate) fn sizes(&self) -> &[Vec<Place>] {
+        &self.sizes
+    }
+
     /// The profile with that index of NVML's.
     pub fn by_slot(&self, slot: u32) -> Option<&Profile> {
         self.profiles.iter().find(|profile| profile.slot == slot)
@@ -180,6 +196,19 @@ impl Geometry {
     pub fn by_id(&self, id: u32) -> Option<&Profile> {
         self.profiles.iter().find(|profile| profile.id == id)
     }
+}
+
+fn sizes(profiles: &[Profile]) -> Vec<Vec<Place>> {
+    let mut sizes: BTreeMap<u8, Vec<(u8, u8, usize)>> = BTreeMap::new();
+    for (index, profile) in profiles.iter().enumerate() {
+        let places = profile.starts.iter().map(|&start| (start, profile.compute_slices(), index));
+        sizes.entry(profile.memory_slices).or_default().extend(places);
+    }
+    let ordered = |mut places: Vec<(u8, u8, usize)>| {
+        places.sort_unstable();
+        places.into_iter().map(|(start, _, profile)| Place { profile, start }).collect()
+    };
+    sizes.into_values().rev().map(ordered).collect()
 }
 
 /// A profile as NVML reports it.

@@ -13,6 +13,7 @@
 //! | [`fragments`] | what of a GPU is left, and what it is good for |
 //! | [`transition`] | from what a GPU has to what it should have, in the fewest steps |
 //! | [`room`] | how one more instance gets onto a GPU |
+//! | [`parted`] | mig-parted's configuration file |
 
 pub mod fragments;
 pub mod geometry;
@@ -20,6 +21,7 @@ pub mod layout;
 pub mod model;
 pub mod name;
 mod occupancy;
+pub mod parted;
 mod preference;
 pub mod room;
 mod search;
@@ -34,5 +36,6 @@ pub use self::{
     model::Model,
     name::ProfileName,
     room::{Room, make_room},
+    search::layouts,
     transition::{Existing, Refusal, Step, Transition, Wanted, transition},
 };

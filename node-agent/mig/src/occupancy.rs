@@ -1,7 +1,7 @@
 //! What of a GPU is taken: the sum of the instances on it, quick to extend and to ask.
 
 use crate::{
-    geometry::{Geometry, MOST_PROFILES, Profile},
+    geometry::{Geometry, MOST_PROFILES, Place},
     layout::Instance,
 };
 
@@ -31,31 +31,32 @@ impl Occupancy {
 
     /// With `instance` as well, if it fits.
     pub(crate) fn add(&self, geometry: &Geometry, instance: Instance) -> Option<Self> {
-        let index = geometry.index(instance.profile)?;
-        let profile = geometry.profiles().get(index)?;
-        let can_begin = profile.starts.contains(&instance.start);
-        if can_begin { self.add_at(geometry, index, profile, instance.start) } else { None }
+        let profile = geometry.index(instance.profile)?;
+        let starts = &geometry.profiles().get(profile)?.starts;
+        let place = Place { profile, start: instance.start };
+        if starts.contains(&instance.start) { self.add_at(geometry, place) } else { None }
     }
 
-    fn add_at(&self, geometry: &Geometry, index: usize, profile: &Profile, start: u8) -> Option<Self> {
-        let (memory, media) = (profile.mask(start), profile.name.extension().claims_media());
+    /// With an instance at `place` as well, which is one of the geometry's, if it fits.
+    pub(crate) fn add_at(&self, geometry: &Geometry, place: Place) -> Option<Self> {
+        let profile = geometry.profiles().get(place.profile)?;
+        let (memory, media) = (profile.mask(place.start), profile.name.extension().claims_media());
         let compute = self.compute + u16::from(profile.compute_slices());
         let enough = compute <= geometry.compute_slices().into();
         if self.memory & memory != 0 || !enough || self.media && media {
             return None;
         }
         let mut next = Self { memory: self.memory | memory, compute, media: self.media || media, ..*self };
-        let count = next.counts.get_mut(index)?;
+        let count = next.counts.get_mut(place.profile)?;
         *count += 1;
         if *count > profile.max { None } else { Some(next) }
     }
 
-    /// How many more of `profile` there could be. With those of other profiles that is not additive.
-    pub(crate) fn more(&self, geometry: &Geometry, profile: &Profile) -> u32 {
-        let Some(index) = geometry.index(profile.name) else { return 0 };
+    /// How many more instances there could be if `places` were taken in order.
+    pub(crate) fn more(&self, geometry: &Geometry, places: &[Place]) -> u8 {
         let (mut occupancy, mut count) = (*self, 0);
-        for &start in &profile.starts {
-            if let Some(next) = occupancy.add_at(geometry, index, profile, start) {
+        for &place in places {
+            if let Some(next) = occupancy.add_at(geometry, place) {
                 occupancy = next;
                 count += 1;
             }

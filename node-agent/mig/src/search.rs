@@ -1,8 +1,8 @@
 //! Where instances could be put, tried one after the other. A GPU has so few places that trying them all is quick.
 
 use crate::{
-    geometry::{Geometry, MOST_SLICES},
-    layout::{Counts, Instance},
+    geometry::{Geometry, MOST_SLICES, Place},
+    layout::{Counts, Instance, Layout},
     name::ProfileName,
     occupancy::Occupancy,
     preference::Preference,
@@ -20,6 +20,23 @@ pub(crate) fn subsets(instances: &[Instance]) -> impl Iterator<Item = (Vec<Insta
             |these: Vec<(&Instance, bool)>| these.into_iter().map(|(&instance, _)| instance).collect();
         (plain(out), plain(rest))
     })
+}
+
+/// Every layout that a GPU can have, that with nothing first. There are a few hundred for a GPU of today.
+pub fn layouts(geometry: &Geometry) -> Vec<Layout> {
+    let profiles = geometry.profiles().iter();
+    let places: Vec<_> =
+        profiles.flat_map(|p| p.starts.iter().map(|&start| Instance::new(p.name, start))).collect();
+    let mut all = vec![(Vec::new(), Occupancy::default())];
+    for place in places {
+        let with = |(instances, occupancy): &(Vec<Instance>, Occupancy)| {
+            let occupancy = occupancy.add(geometry, place)?;
+            Some((instances.iter().copied().chain([place]).collect(), occupancy))
+        };
+        let more: Vec<_> = all.iter().filter_map(with).collect();
+        all.extend(more);
+    }
+    all.into_iter().map(|(instances, _)| Layout::of_fitting(instances)).collect()
 }
 
 /// The search for an arrangement: what is busy stands, the rest is put in every place it can have.
@@ -83,16 +100,18 @@ impl<'a> Search<'a> {
     /// Shows `visit` every arrangement until it says that it has seen enough; gives whether it did.
     fn visit(&mut self, visit: &mut impl FnMut(&Self) -> bool) -> bool {
         let Some(name) = self.left.pop() else { return visit(self) };
+        let Some(index) = self.geometry.index(name) else { return false };
         // Of one profile the next comes after the one before, so that each arrangement is seen once.
         let put = self.instances.get(self.standing..).and_then(<[Instance]>::last);
         let after = put.filter(|put| put.profile == name).map(|put| put.start);
-        let starts = self.geometry.profile(name).map(|profile| profile.starts.as_slice()).unwrap_or_default();
+        let starts =
+            self.geometry.profiles().get(index).map(|profile| profile.starts.as_slice()).unwrap_or_default();
         let before = self.occupancy;
         for &start in starts.iter().filter(|&&start| after.is_none_or(|after| start > after)) {
-            let instance = Instance::new(name, start);
-            let Some(occupancy) = before.add(self.geometry, instance) else { continue };
+            let place = Place { profile: index, start };
+            let Some(occupancy) = before.add_at(self.geometry, place) else { continue };
             self.occupancy = occupancy;
-            self.instances.push(instance);
+            self.instances.push(Instance::new(name, start));
             if self.visit(visit) {
                 return true;
             }

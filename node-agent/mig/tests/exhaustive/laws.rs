@@ -1,6 +1,8 @@
 //! What holds from every layout, with any of it busy.
 
-use whalezen_mig::{Model, Profile, Refusal, Wanted, name::Extension, transition};
+use std::collections::BTreeSet;
+
+use whalezen_mig::{Model, Profile, Refusal, Wanted, layouts, name::Extension, transition};
 
 use crate::world::{World, subsets};
 
@@ -23,6 +25,16 @@ fn there_are_as_many_layouts_as_on_the_hardware() {
             assert_eq!(base(model).numbers(), [298, 19, 38, 14], "{model}");
             assert_eq!(with_double_memory(model).numbers(), [723, 78, 78, 38], "{model}");
         }
+    }
+}
+
+#[test]
+fn the_list_of_all_layouts_is_complete() {
+    for model in Model::ALL {
+        let world = World::of(model.geometry().unwrap());
+        let all: BTreeSet<_> =
+            layouts(&world.geometry).iter().map(|layout| world.set(layout.instances())).collect();
+        assert_eq!((all.len(), &all), (layouts(&world.geometry).len(), &world.states), "{model}");
     }
 }
 
