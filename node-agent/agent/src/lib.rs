@@ -8,14 +8,22 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`agent`] | the loop: look, decide, act, look again, say what came of it |
 //! | [`device`] | what the agent sees of GPUs and does to them, and the threads that NVML's calls run on |
 //! | [`nvml`] | NVIDIA's library behind that seam |
 //! | [`layout`] | what is wanted of a GPU and what to do next for it; pure |
+//! | [`health`] | which GPUs take no new work |
+//! | [`inventory`] | looking at all GPUs at once |
+//! | [`report`] | what the status of the GPUNode says; pure |
 //! | [`claims`] | which container has which device |
 //! | [`view`] | what is seen now, for whoever hands devices out or measures them |
 
+pub mod agent;
 pub mod claims;
 pub mod device;
+pub mod health;
+pub mod inventory;
 pub mod layout;
 pub mod nvml;
+pub mod report;
 pub mod view;

@@ -85,6 +85,11 @@ impl Memory {
         self.made.extend(instance.devices().cloned());
     }
 
+    /// The MIG devices that the agent made and that are still there.
+    pub fn made_devices(&self) -> &BTreeSet<Uuid> {
+        &self.made
+    }
+
     /// A step for `target` did not succeed.
     pub fn failed(&mut self, target: &Target, message: String, now: Moment) {
         let before = self.failure.take().filter(|failure| failure.target == *target);

@@ -11,6 +11,9 @@ mod facts;
 mod instances;
 mod load;
 mod raw;
+mod waiting;
+
+pub use waiting::Waiting;
 
 use std::{
     collections::BTreeMap,

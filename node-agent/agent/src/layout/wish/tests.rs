@@ -10,16 +10,16 @@ const FILE: &str = r#"
 version: v1
 mig-configs:
   halves:
-- devices: all
-  mig-enabled: true
-  mig-devices: {"3g.40gb": 2}
+    - devices: all
+      mig-enabled: true
+      mig-devices: {"3g.40gb": 2}
   others:
-- devices: [5]
-  mig-enabled: false
+    - devices: [5]
+      mig-enabled: false
   parts:
-- devices: all
-  mig-enabled: true
-  mig-devices: {"1c.3g.40gb": 1}
+    - devices: all
+      mig-enabled: true
+      mig-devices: {"1c.3g.40gb": 1}
 "#;
 
 /// What there is to say something: nothing, at first.
