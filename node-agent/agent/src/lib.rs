@@ -16,6 +16,7 @@
 //! | [`inventory`] | looking at all GPUs at once |
 //! | [`report`] | what the status of the GPUNode says; pure |
 //! | [`claims`] | which container has which device |
+//! | [`plugin`] | hands devices out by the kubelet, and reads back who got what |
 //! | [`view`] | what is seen now, for whoever hands devices out or measures them |
 
 pub mod agent;
@@ -25,5 +26,6 @@ pub mod health;
 pub mod inventory;
 pub mod layout;
 pub mod nvml;
+pub mod plugin;
 pub mod report;
 pub mod view;
