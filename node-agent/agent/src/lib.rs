@@ -16,7 +16,10 @@
 //! | [`inventory`] | looking at all GPUs at once |
 //! | [`report`] | what the status of the GPUNode says; pure |
 //! | [`claims`] | which container has which device |
+//! | [`labels`] | the node's labels |
+//! | [`metrics`] | the live numbers, for Prometheus |
 //! | [`plugin`] | hands devices out by the kubelet, and reads back who got what |
+//! | [`sense`] | how busy the GPUs are, in memory |
 //! | [`view`] | what is seen now, for whoever hands devices out or measures them |
 
 pub mod agent;
@@ -24,8 +27,12 @@ pub mod claims;
 pub mod device;
 pub mod health;
 pub mod inventory;
+pub mod labels;
 pub mod layout;
+pub mod metrics;
 pub mod nvml;
 pub mod plugin;
 pub mod report;
+pub mod sense;
 pub mod view;
+pub mod xid;

@@ -16,7 +16,7 @@ pub use self::{
     error::DeviceError,
     gpu::{Compute, Driver, Gpu, Link, Mig, MigInstance, Path, Pci, Process, System, Uuid},
     lanes::{Lane, Lanes},
-    load::{InstanceLoad, Load},
+    load::{Activity, InstanceLoad, Load},
 };
 
 /// The GPUs of a node. Every call may block.

@@ -6,13 +6,22 @@ use nvml_wrapper::{
     error::NvmlError,
 };
 
-use super::{failed, raw};
+use super::{activity::Asking, failed, raw};
 use crate::device::{DeviceError, InstanceLoad, Load, Uuid};
 
-/// Everything that the GPU tells of its load.
-pub(super) fn read(gpu: &Uuid, device: &Device<'_>) -> Result<Load, DeviceError> {
+/// Everything that the GPU tells of its load. Without activity what goes over PCIe is asked for by calls that take the
+/// driver 20 ms each.
+pub(super) fn read(
+    gpu: &Uuid,
+    device: &Device<'static>,
+    mut activity: Option<Asking<'_>>,
+) -> Result<Load, DeviceError> {
     let memory = device.memory_info().map_err(|error| failed(gpu, "asking for the load", &error))?;
     let utilization = told(gpu, device.utilization_rates())?;
+    let pcie = |counter| match activity {
+        Some(_) => Ok(None),
+        None => told(gpu, device.pcie_throughput(counter)),
+    };
     Ok(Load {
         gpu_percent: utilization.as_ref().map(|rates| rates.gpu),
         memory_percent: utilization.as_ref().map(|rates| rates.memory),
@@ -20,26 +29,28 @@ pub(super) fn read(gpu: &Uuid, device: &Device<'_>) -> Result<Load, DeviceError>
         memory_free: Some(memory.free),
         power_mw: told(gpu, device.power_usage())?,
         temperature_c: told(gpu, device.temperature(TemperatureSensor::Gpu))?,
-        pcie_tx_kbps: told(gpu, device.pcie_throughput(PcieUtilCounter::Send))?,
-        pcie_rx_kbps: told(gpu, device.pcie_throughput(PcieUtilCounter::Receive))?,
-        instances: instances(device),
+        pcie_tx_kbps: pcie(PcieUtilCounter::Send)?,
+        pcie_rx_kbps: pcie(PcieUtilCounter::Receive)?,
+        activity: activity.as_mut().and_then(|asking| asking.gpu(device)),
+        instances: instances(device, activity.as_mut()),
     })
 }
 
-fn instances(device: &Device<'_>) -> Vec<InstanceLoad> {
-    if !device.mig_mode().is_ok_and(|mode| mode.current == 1) {
+fn instances(parent: &Device<'static>, mut activity: Option<&mut Asking<'_>>) -> Vec<InstanceLoad> {
+    if !parent.mig_mode().is_ok_and(|mode| mode.current == 1) {
         return Vec::new();
     }
-    let devices = (0..device.mig_device_count().unwrap_or_default()).filter_map(|index| {
-        let device = device.mig_device_by_index(index).ok()?;
+    let devices = (0..parent.mig_device_count().unwrap_or_default()).filter_map(|index| {
+        let device = parent.mig_device_by_index(index).ok()?;
         let uuid = Uuid::from(device.uuid().ok()?);
         let (gpu_instance, _) = raw::numbers(&device).ok()?;
         let memory = device.memory_info().ok();
         Some(InstanceLoad {
-            uuid,
             gpu_instance,
             memory_used: memory.as_ref().map(|memory| memory.used),
             memory_free: memory.as_ref().map(|memory| memory.free),
+            activity: activity.as_mut().and_then(|asking| asking.instance(parent, gpu_instance, &uuid)),
+            uuid,
         })
     });
     devices.collect()

@@ -6,7 +6,9 @@
 //! | `instances` | MIG instances: what is there, making and destroying |
 //! | `raw` | the calls that nvml-wrapper has no safe function for; the only place with `unsafe` |
 //! | `load` | how busy a GPU is |
+//! | `activity` | how busy the parts of a GPU were since the last look |
 
+mod activity;
 mod facts;
 mod instances;
 mod load;
@@ -32,7 +34,9 @@ use crate::device::{
 
 /// The library, loaded and initialised.
 pub struct Library {
-    nvml: Nvml,
+    /// For as long as the program runs: samples of it are kept beside it, and a library that was loaded is never unloaded.
+    nvml: &'static Nvml,
+    samples: activity::Samples,
     /// At which index each GPU was last found: finding one by its UUID can take the driver seconds.
     indexes: Mutex<BTreeMap<Uuid, u32>>,
 }
@@ -43,11 +47,15 @@ impl Library {
         let mut builder = Nvml::builder();
         let path = path.map_or(OsStr::new("libnvidia-ml.so.1"), Path::as_os_str);
         let nvml = builder.lib_path(path).init().map_err(|error| DeviceError::NoDriver(words(&error)))?;
-        Ok(Self { nvml, indexes: Mutex::default() })
+        Ok(Self {
+            nvml: Box::leak(Box::new(nvml)),
+            samples: activity::Samples::default(),
+            indexes: Mutex::default(),
+        })
     }
 
     /// NVML's handle of a GPU.
-    fn device(&self, gpu: &Uuid) -> Result<Device<'_>, DeviceError> {
+    fn device(&self, gpu: &Uuid) -> Result<Device<'static>, DeviceError> {
         let known = self.indexes.lock().unwrap_or_else(PoisonError::into_inner).get(gpu).copied();
         if let Some(index) = known
             && let Ok(device) = self.nvml.device_by_index(index)
@@ -123,7 +131,8 @@ impl Devices for Library {
     }
 
     fn load(&self, gpu: &Uuid) -> Result<Load, DeviceError> {
-        load::read(gpu, &self.device(gpu)?)
+        let device = self.device(gpu)?;
+        load::read(gpu, &device, self.samples.ask(self.nvml, gpu, &device))
     }
 
     fn listen(
