@@ -29,12 +29,18 @@ const LOOK: Duration = Duration::from_secs(5);
 /// How long there is at least between two writes. A node that is used costs the API server no more than this.
 const PAUSE: Duration = Duration::from_secs(30);
 
+/// How long the node's labels are taken for what they were when they were last seen. Those of others change seldom.
+const SEEN: Duration = Duration::from_mins(5);
+
+/// How long a driver is waited for before the node is one without GPUs.
+const PATIENCE: Duration = Duration::from_mins(5);
+
 /// Where the labels come from and go to.
 pub struct Publisher {
-    /// The nodes of the cluster. Only one is written.
+    /// The nodes of the cluster. Only one is read and written.
     pub nodes: Api<Node>,
-    /// The node as it is in the API server.
-    pub node: watch::Receiver<Option<ObjectMeta>>,
+    /// The name of that one.
+    pub node: String,
     /// What is seen.
     pub view: watch::Receiver<View>,
     /// What was read.
@@ -48,39 +54,55 @@ impl Publisher {
     pub async fn run(self) {
         let mut ticks = interval(LOOK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (began, mut seen) = (Instant::now(), None::<(Instant, ObjectMeta)>);
         loop {
             ticks.tick().await;
-            let Some((name, labels)) = self.change() else { continue };
-            match self.write(&name, &labels).await {
-                Ok(()) => tracing::info!(?labels, "the node's labels are written"),
-                Err(error) => tracing::warn!(%error, "the node's labels cannot be written"),
+            if self.view.borrow().driver.is_none() && began.elapsed() < PATIENCE {
+                // Nothing is known yet, and what was said before is true for all that is known.
+                continue;
+            }
+            if seen.as_ref().is_none_or(|(at, _)| at.elapsed() >= SEEN) {
+                match self.nodes.get_metadata(&self.node).await {
+                    Ok(node) => seen = Some((Instant::now(), node.metadata)),
+                    Err(error) => tracing::warn!(%error, "the node's labels cannot be read"),
+                }
+            }
+            let Some(labels) = seen.as_ref().and_then(|(_, meta)| self.change(meta)) else { continue };
+            match self.write(&labels).await {
+                Ok(meta) => {
+                    tracing::info!(?labels, "the node's labels are written");
+                    seen = Some((Instant::now(), meta));
+                }
+                Err(error) => {
+                    // Perhaps somebody has just set one of them.
+                    tracing::warn!(%error, "the node's labels cannot be written");
+                    seen = None;
+                }
             }
             sleep(PAUSE).await;
         }
     }
 
     /// What to write, if anything.
-    fn change(&self) -> Option<(String, Labels)> {
-        let meta = self.node.borrow().clone()?;
-        let (ours, theirs) = split(&meta);
-        let view = self.view.borrow().clone();
-        // Before the first look nothing is known, and labels of an agent before us are true for all that is known.
-        if view == View::default() {
-            return None;
-        }
-        let sensed = self.sensed.borrow().clone();
+    fn change(&self, meta: &ObjectMeta) -> Option<Labels> {
+        let (ours, theirs) = split(meta);
+        let (view, sensed) = (self.view.borrow(), self.sensed.borrow());
         let labels = wanted(&view, &sensed, Instant::now(), &ours, &theirs, self.threshold);
-        (labels != ours).then_some((meta.name?, labels))
+        (labels != ours).then_some(labels)
     }
 
-    async fn write(&self, name: &str, labels: &Labels) -> kube::Result<()> {
+    async fn write(&self, labels: &Labels) -> kube::Result<ObjectMeta> {
         let patch = json!({
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": { "name": name, "labels": labels },
+            "metadata": { "name": self.node, "labels": labels },
         });
         // Never by force: a label that somebody has set in this moment is theirs.
-        self.nodes.patch(name, &PatchParams::apply(MANAGER), &Patch::Apply(&patch)).await.map(drop)
+        let written = self
+            .nodes
+            .patch_metadata(&self.node, &PatchParams::apply(MANAGER), &Patch::Apply(&patch))
+            .await?;
+        Ok(written.metadata)
     }
 }
 

@@ -7,12 +7,12 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use futures::{FutureExt as _, future::BoxFuture};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tonic::transport::Channel;
 use whalezen_crds::scheduling::v1alpha1::Holder;
 use whalezen_kubelet_api::{
@@ -45,8 +45,6 @@ pub struct Given {
     kubelet: PodResourcesListerClient<Channel>,
     view: watch::Receiver<View>,
     promised: Mutex<BTreeMap<Uuid, Instant>>,
-    /// Something was given away: it is worth asking again.
-    pub given: Arc<Notify>,
 }
 
 impl Given {
@@ -56,7 +54,6 @@ impl Given {
             kubelet: PodResourcesListerClient::new(socket::connect(socket)).max_decoding_message_size(ANSWER),
             view,
             promised: Mutex::default(),
-            given: Arc::default(),
         }
     }
 
@@ -105,8 +102,6 @@ impl Gate for Given {
             self.promised().retain(|promised, _| !new.contains(&promised));
             return Err(id.clone());
         }
-        drop(view);
-        self.given.notify_one();
         Ok(())
     }
 }
