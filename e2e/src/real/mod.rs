@@ -7,6 +7,7 @@
 
 mod files;
 mod image;
+mod life;
 mod network;
 mod node;
 

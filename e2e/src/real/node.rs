@@ -1,4 +1,4 @@
-//! One real node: its processes, and its life from boot to boot.
+//! One real node: where things are on it, and what runs there.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,10 +9,10 @@ use anyhow::{Context as _, Result, bail};
 use k8s_openapi::api::core::v1::Node;
 
 use super::files::{self, CONTAINERD_SOCKET};
-use super::{BUSYBOX_IMAGE, Image, Network, Tools, archive, node_dir, pause};
+use super::{Network, Tools, node_dir};
 use crate::binaries::NodeBinaries;
 use crate::process::{Place, Process};
-use crate::start::{failure, until};
+use crate::start::failure;
 use crate::supervisor::Supervisor;
 
 /// The names of a cluster's real nodes, which are counted from 1.
@@ -38,21 +38,21 @@ pub(crate) struct Machine {
 ///
 /// What lies on a node is found from outside under [`Self::path`].
 pub struct RealNode {
-    name: String,
-    number: u8,
-    dir: PathBuf,
-    machine: Arc<Machine>,
-    boots: AtomicU32,
-    runs: Mutex<Option<Processes>>,
+    pub(super) name: String,
+    pub(super) number: u8,
+    pub(super) dir: PathBuf,
+    pub(super) machine: Arc<Machine>,
+    pub(super) boots: AtomicU32,
+    pub(super) runs: Mutex<Option<Processes>>,
 }
 
 /// The processes of a node that is switched on.
 #[derive(Clone)]
-struct Processes {
-    init: Process,
-    containerd: Process,
+pub(super) struct Processes {
+    pub(super) init: Process,
+    pub(super) containerd: Process,
     /// None until the kubelet was started, and when it was stopped.
-    kubelet: Option<Process>,
+    pub(super) kubelet: Option<Process>,
 }
 
 impl RealNode {
@@ -127,12 +127,6 @@ impl RealNode {
         self.run_with(&self.on()?.init, command).await
     }
 
-    /// Gives the node's runtime an image.
-    pub async fn load(&self, image: &Image) -> Result<()> {
-        let init = self.on()?.init;
-        self.load_with(&init, std::slice::from_ref(image)).await
-    }
-
     /// The command by which people look at containerd, with the node's socket and the kubelet's namespace; to be given
     /// arguments and to [`Self::run`]. Containers that it starts need a `--cgroup` below [`Self::cgroup`].
     pub fn ctr(&self) -> Command {
@@ -151,112 +145,6 @@ impl RealNode {
         Ok(self.on()?.containerd)
     }
 
-    /// Ends the kubelet as a crash would, and waits for its end. Pods go on.
-    pub async fn kill_kubelet(&self) -> Result<()> {
-        let kubelet = self.kubelet()?;
-        kubelet.kill()?;
-        kubelet.wait().await?;
-        if let Some(runs) = self.lock().as_mut() {
-            runs.kubelet = None;
-        }
-        Ok(())
-    }
-
-    /// Starts the kubelet; one that runs is an error.
-    pub fn start_kubelet(&self) -> Result<Process> {
-        let mut runs = self.lock();
-        let on = runs.as_mut().with_context(|| format!("{} is switched off", self.name))?;
-        if on.kubelet.as_ref().is_some_and(Process::is_running) {
-            bail!("the kubelet of {} runs already", self.name);
-        }
-        let mut command = Command::new(&self.machine.binaries.kubelet);
-        command
-            .arg(format!("--config={}", files::kubelet_config(&self.dir).display()))
-            .arg(format!("--kubeconfig={}", files::kubeconfig(&self.dir).display()))
-            .arg(format!("--hostname-override={}", self.name))
-            .arg(format!("--node-ip={}", self.address()));
-        let kubelet = self.spawn_with(&on.init, "kubelet", &command)?;
-        on.kubelet = Some(kubelet.clone());
-        Ok(kubelet)
-    }
-
-    /// Ends the kubelet as a crash would and starts another.
-    pub async fn restart_kubelet(&self) -> Result<()> {
-        self.kill_kubelet().await?;
-        self.start_kubelet().map(|_| ())
-    }
-
-    /// Takes the node's power away: nothing on it runs on, nothing says goodbye.
-    pub async fn power_off(&self) -> Result<()> {
-        let on = self.on()?;
-        *self.lock() = None;
-        on.init.kill()?;
-        for process in [Some(on.init), Some(on.containerd), on.kubelet].into_iter().flatten() {
-            process.wait().await?;
-        }
-        Ok(())
-    }
-
-    /// Switches a node on that is off, its kubelet included. Its disk is as it was; `/run` is empty, its boot id new.
-    pub async fn power_on(&self) -> Result<()> {
-        self.boot().await?;
-        self.start_kubelet().map(|_| ())
-    }
-
-    /// Takes the power away and gives it back.
-    pub async fn reboot(&self) -> Result<()> {
-        self.power_off().await?;
-        self.power_on().await
-    }
-
-    /// Brings the node up as far as it needs no API server: everything but its kubelet.
-    pub(crate) async fn boot(&self) -> Result<()> {
-        if self.lock().is_some() {
-            bail!("{} is on", self.name);
-        }
-        let mut first = Command::new(&self.machine.init);
-        first.arg("node").arg(&self.dir).args([&self.name, &self.cgroup()]);
-        let place = Place::Apart(&["net", "uts", "pid", "mnt"]);
-        let (name, log) = (self.process_name("init"), self.log("init"));
-        let init = Process::spawn_in(place, &self.machine.supervisor, &name, log, &first)?;
-        match self.boot_from(&init).await {
-            Ok(containerd) => *self.lock() = Some(Processes { init, containerd, kubelet: None }),
-            Err(error) => {
-                // Half a node would be in the way of the next boot.
-                init.kill()?;
-                init.wait().await?;
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    /// Connects the node to the network and starts its runtime.
-    async fn boot_from(&self, init: &Process) -> Result<Process> {
-        let machine = &self.machine;
-        let boot = self.boots.fetch_add(1, Ordering::Relaxed);
-        let is_there = |place: &str| {
-            let file = PathBuf::from(format!("/proc/{}/root{place}", init.pid()));
-            async move { file.exists().then_some(()) }
-        };
-        until(&[init], || is_there("/run/node-is-up")).await?;
-        machine.network.connect(self.number, boot, init.pid(), machine.nodes).await?;
-
-        let mut command = Command::new(machine.binaries.containerd.join("containerd"));
-        let found = std::env::var_os("PATH").unwrap_or_default();
-        // It looks for its shim there.
-        let path = std::iter::once(machine.binaries.containerd.clone()).chain(std::env::split_paths(&found));
-        command
-            .arg(format!("--config={}", files::containerd_config(&self.dir).display()))
-            .env("PATH", std::env::join_paths(path)?);
-        let containerd = self.spawn_with(init, "containerd", &command)?;
-        until(&[&containerd], || is_there(CONTAINERD_SOCKET)).await?;
-        if boot == 0 {
-            self.load_with(init, &self.first_images().await?).await?;
-        }
-        Ok(containerd)
-    }
-
     /// Fails when one of its processes has ended that nobody ended, with the end of its log.
     pub(crate) fn check(&self) -> Result<()> {
         let Ok(on) = self.on() else { return Ok(()) };
@@ -267,33 +155,13 @@ impl RealNode {
         }
     }
 
-    async fn first_images(&self) -> Result<[Image; 2]> {
-        let busybox = &self.machine.tools.busybox;
-        let said = tokio::process::Command::new(busybox).arg("--list").output().await?;
-        let commands: Vec<String> = String::from_utf8(said.stdout)?.lines().map(str::to_owned).collect();
-        Ok([pause(busybox), Image::busybox(BUSYBOX_IMAGE, busybox, &commands)])
-    }
-
-    async fn load_with(&self, init: &Process, images: &[Image]) -> Result<()> {
-        // Several may be loaded at a time.
-        static LOADED: AtomicU32 = AtomicU32::new(0);
-        let name = format!("images-{}.tar", LOADED.fetch_add(1, Ordering::Relaxed));
-        let file = self.dir.join(name);
-        std::fs::write(&file, archive(images)?)?;
-        let mut command = self.ctr();
-        command.args(["images", "import"]).arg(&file);
-        let loaded = self.run_with(init, &command).await.context("the runtime does not take the images");
-        std::fs::remove_file(&file)?;
-        loaded.map(|_| ())
-    }
-
-    fn spawn_with(&self, init: &Process, name: &str, command: &Command) -> Result<Process> {
+    pub(super) fn spawn_with(&self, init: &Process, name: &str, command: &Command) -> Result<Process> {
         let place = Place::Inside(init.pid());
         let supervisor = &self.machine.supervisor;
         Process::spawn_in(place, supervisor, &self.process_name(name), self.log(name), command)
     }
 
-    async fn run_with(&self, init: &Process, command: &Command) -> Result<String> {
+    pub(super) async fn run_with(&self, init: &Process, command: &Command) -> Result<String> {
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let name = format!("run-{}", RUNS.fetch_add(1, Ordering::Relaxed));
         let process = self.spawn_with(init, &name, command)?;
@@ -308,15 +176,15 @@ impl RealNode {
         Ok(said)
     }
 
-    fn on(&self) -> Result<Processes> {
+    pub(super) fn on(&self) -> Result<Processes> {
         self.lock().clone().with_context(|| format!("{} is switched off", self.name))
     }
 
-    fn process_name(&self, part: &str) -> String {
+    pub(super) fn process_name(&self, part: &str) -> String {
         format!("{}-{part}", self.name)
     }
 
-    fn log(&self, part: &str) -> PathBuf {
+    pub(super) fn log(&self, part: &str) -> PathBuf {
         self.machine.state.join("logs").join(format!("{}.log", self.process_name(part)))
     }
 
@@ -327,7 +195,7 @@ impl RealNode {
     }
 
     /// The data is valid after every statement, so a panic elsewhere does not matter.
-    fn lock(&self) -> MutexGuard<'_, Option<Processes>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Option<Processes>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
