@@ -10,6 +10,7 @@
     reason = "clippy.toml allows them in tests; these are their helpers"
 )]
 
+mod devices;
 mod ground;
 mod life;
 mod nothing_left;
