@@ -1,10 +1,14 @@
 //! The command line.
 
+mod serving;
+
 use std::{fs, path::PathBuf, time::Duration};
 
 use anyhow::Context as _;
 use clap::Parser;
 use whalezen_mig::parted::Configurations;
+
+use self::serving::Serving;
 
 /// Sees every GPU of its node, and makes the MIG layout that is wanted.
 #[derive(Parser, Debug, Clone)]
@@ -22,6 +26,10 @@ pub struct Args {
     #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u64).range(100..=300_000))]
     look_interval_ms: u64,
 
+    /// The node has no kubelet that hands devices out: a device in which no process lives is free.
+    #[arg(long)]
+    pub no_kubelet: bool,
+
     /// A file on the node's own disk by which one of several agents is the node's.
     #[arg(long, value_name = "FILE", default_value = "/run/whalezen/agent.lock")]
     pub lock_file: PathBuf,
@@ -30,6 +38,9 @@ pub struct Args {
     /// Some names need no file: all-disabled, all-enabled, all-balanced, and all- with a profile.
     #[arg(long, value_name = "FILE")]
     mig_config_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub serving: Serving,
 
     /// What is logged to standard error, as in `info,kube=warn`.
     #[arg(long, default_value = "info")]

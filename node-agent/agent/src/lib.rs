@@ -20,6 +20,8 @@
 //! | [`metrics`] | the live numbers, for Prometheus |
 //! | [`plugin`] | hands devices out by the kubelet, and reads back who got what |
 //! | [`sense`] | how busy the GPUs are, in memory |
+//! | [`xid`] | the last error that each GPU reported |
+//! | [`serving`] | device plugin, metrics and labels, put together |
 //! | [`view`] | what is seen now, for whoever hands devices out or measures them |
 
 pub mod agent;
@@ -34,5 +36,6 @@ pub mod nvml;
 pub mod plugin;
 pub mod report;
 pub mod sense;
+pub mod serving;
 pub mod view;
 pub mod xid;

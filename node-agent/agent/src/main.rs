@@ -14,9 +14,11 @@ use tokio::{
 use tracing_subscriber::EnvFilter;
 use whalezen_agent::{
     agent::{Agent, Config, Lock},
-    claims::NobodyHandsOut,
+    claims::{ClaimSource, NobodyHandsOut},
     device::Lanes,
     nvml::Waiting,
+    plugin::given::Given,
+    serving::{Parts, Serving},
     view::View,
 };
 
@@ -58,9 +60,14 @@ async fn run(args: &Args) -> anyhow::Result<()> {
     config.read_timeout = Some(Duration::from_secs(150));
     let client = kube::Client::try_from(config).context("the cluster's address or credentials")?;
     let lanes = Arc::new(Lanes::new(Arc::new(Waiting::for_library(args.nvml_library.clone()))));
-    let (view, _seen) = watch::channel(View::default());
+    let (view, seen) = watch::channel(View::default());
+    let given = Arc::new(Given::new(args.serving.pod_resources(), seen.clone()));
+    let claims: Arc<dyn ClaimSource> =
+        if args.no_kubelet { Arc::new(NobodyHandsOut) } else { Arc::<Given>::clone(&given) };
     let config = Config { node: args.node_name.clone(), interval: args.look_interval(), configurations };
-    let mut agent = Agent::new(config, client, lanes, Arc::new(NobodyHandsOut), view);
+    let mut agent = Agent::new(config, client.clone(), Arc::clone(&lanes), claims, view);
+    let parts = Parts { client, lanes, view: seen, xids: agent.xids(), given };
+    let serving = Serving::start(args.serving.config(&args.node_name, !args.no_kubelet)?, parts);
     tokio::select! {
         () = agent.run() => {}
         _ = terminate.recv() => tracing::info!("told to terminate"),
@@ -69,5 +76,7 @@ async fn run(args: &Args) -> anyhow::Result<()> {
     if timeout(FAREWELL, agent.finish()).await.is_err() {
         tracing::warn!("the API server does not answer: the node's labels are as they were");
     }
+    drop(agent);
+    serving.end().await;
     Ok(())
 }

@@ -43,6 +43,7 @@ use crate::{
     },
     report::{self, Known},
     view::{SeenGpu, View},
+    xid::Xids,
 };
 
 /// How long it takes at most until a status is written again though nothing changed.
@@ -79,6 +80,7 @@ pub struct Agent {
     began: Instant,
     inventory: Inventory,
     health: Health,
+    xids: watch::Sender<Xids>,
     memories: BTreeMap<Uuid, Memory>,
     /// What a status before says of who made what, until its GPU is seen.
     made_before: BTreeSet<Uuid>,
@@ -122,6 +124,7 @@ impl Agent {
             began: Instant::now(),
             inventory: Inventory::default(),
             health: Health::default(),
+            xids: watch::Sender::new(Xids::default()),
             memories: BTreeMap::new(),
             made_before: BTreeSet::new(),
             remembers: false,
@@ -130,6 +133,11 @@ impl Agent {
             restart_until: None,
             written: None,
         }
+    }
+
+    /// The errors that GPUs reported.
+    pub fn xids(&self) -> watch::Receiver<Xids> {
+        self.xids.subscribe()
     }
 
     /// Goes on until it is dropped.
@@ -164,6 +172,7 @@ impl Agent {
     }
 
     fn hear(&mut self, event: &Event) {
+        self.xids.send_modify(|xids| xids.note(event));
         if self.health.event(event) {
             tracing::warn!(gpu = %event.gpu, "the GPU reported {:?}", event.kind);
         } else {

@@ -1,6 +1,10 @@
 //! Metrics over HTTP: `/metrics` for Prometheus, `/healthz` for the kubelet.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     Router,
@@ -10,13 +14,16 @@ use axum::{
     routing::get,
 };
 use serde::Deserialize;
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{net::TcpListener, sync::watch, time::sleep};
 
 use super::{Names, Shown, text};
 use crate::{sense::Sensed, view::View, xid::Xids};
 
 /// The media type of Prometheus' text format.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// After how long an address that could not be had is tried again.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// Where the numbers come from.
 #[derive(Clone, Debug)]
@@ -38,13 +45,23 @@ struct Wish {
     labels: Option<String>,
 }
 
-/// Answers until it is dropped.
-pub async fn serve(listener: TcpListener, sources: Sources) -> std::io::Result<()> {
+/// Answers for as long as it is polled. Where the address cannot be had it is tried again: somebody else's exporter is no
+/// reason for a node without an agent.
+pub async fn serve(address: SocketAddr, sources: Sources) {
     let app = Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(async || "ok"))
         .with_state(sources);
-    axum::serve(listener, app).await
+    loop {
+        let ended = match TcpListener::bind(address).await {
+            Ok(listener) => axum::serve(listener, app.clone()).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ended {
+            tracing::warn!(%address, %error, again = ?AGAIN, "metrics cannot be served");
+        }
+        sleep(AGAIN).await;
+    }
 }
 
 async fn metrics(State(sources): State<Sources>, Query(wish): Query<Wish>) -> Response {
