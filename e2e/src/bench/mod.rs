@@ -5,6 +5,7 @@
 //! `target/bench/results.json`. Where no peer does the same, it is measured against an aim. A new one is a value in
 //! [`all`].
 
+mod agent;
 mod counters;
 mod differential;
 mod figures;
@@ -92,6 +93,7 @@ pub fn all() -> Vec<Box<dyn Benchmark>> {
         Box::new(harness::Harness::baseline()),
         Box::new(harness::Harness::tas()),
         Box::new(harness::Harness::large_scale()),
+        Box::new(agent::Agent),
         Box::new(mig::Transitions),
     ];
     all.extend(differential::Differential::all().map(|benchmark| Box::new(benchmark) as Box<dyn Benchmark>));
