@@ -45,6 +45,8 @@ pub struct Assignment {
     pub asks: Vec<Ask>,
     /// What it waits for as long as nobody gives that back.
     pub refusal: Option<Refusal>,
+    /// What it waits for as well once the quota that it lacks could be had: a place.
+    pub with_quota: Option<Until>,
     /// How far the search came.
     pub progress: Progress,
 }
@@ -114,6 +116,8 @@ struct Draft {
     waits: Vec<String>,
     /// What it takes to change what is told.
     until: Option<Until>,
+    /// What may change it as well once there is the quota that is missing.
+    with_quota: Option<Until>,
     progress: Progress,
 }
 
@@ -143,8 +147,8 @@ impl Offer<'_> {
             }
         };
         let refusal = (!draft.contested.is_empty()).then(|| self.refusal(&draft, Reason::WaitingForQuota));
-        let Draft { pod_sets, usage, borrowing, contested, progress, .. } = draft;
-        Ok(Assignment { pod_sets, usage, borrowing, contested, asks, refusal, progress })
+        let Draft { pod_sets, usage, borrowing, contested, progress, with_quota, .. } = draft;
+        Ok(Assignment { pod_sets, usage, borrowing, contested, asks, refusal, with_quota, progress })
     }
 
     fn refusal(&self, draft: &Draft, reason: Reason) -> Refusal {

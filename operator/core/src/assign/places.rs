@@ -180,8 +180,11 @@ impl Offer<'_> {
                 if self.search.may_preempt() {
                     room = room.or(&Until::Freed);
                 }
-                draft.until =
-                    Some(draft.until.as_ref().map_or_else(|| room.clone(), |until| until.or(&room)));
+                if told_why {
+                    draft.until = Some(room);
+                } else {
+                    draft.with_quota = Some(room);
+                }
                 Ok(asks)
             }
             Err(misfit) => {

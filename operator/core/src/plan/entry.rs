@@ -9,7 +9,7 @@ use crate::{
     name::ClusterQueueName,
     overlay::Overlay,
     pending::{ClassKey, Order},
-    preempt::{Search, Victim},
+    preempt::{Search, Victim, Wanted},
     quantity::{Amount, Usage},
     queue::{ClusterQueue, Reclaim},
     verdict::{Reason, Refusal, Until, Verdict},
@@ -153,7 +153,22 @@ fn attempt<'a>(
     overlay: &mut Overlay<'_>,
 ) -> Result<(Option<Kind<'a>>, Assignment), Box<Refused>> {
     let mut assignment = Offer { search: *search, planned: &[], behind }.assign(pod_sets, overlay)?;
-    Ok((way(search, &mut assignment, overlay), assignment))
+    let way = way(search, &mut assignment, overlay);
+    // Without the quota no room on the nodes is of any use.
+    if way.is_none()
+        && let Some(room) = assignment.with_quota.take()
+        && could_have_quota(search, &assignment, overlay)
+        && let Some(refusal) = &mut assignment.refusal
+    {
+        refusal.until = refusal.until.or(&room);
+    }
+    Ok((way, assignment))
+}
+
+/// Whether it would get the quota of an assignment if others stopped, wherever its pods were to be.
+fn could_have_quota(search: &Search<'_>, assignment: &Assignment, overlay: &mut Overlay<'_>) -> bool {
+    search.state.forest().fits(&overlay.later, search.leaf, &assignment.usage)
+        || search.victims(&Wanted { asks: &[], ..assignment.wanted() }, overlay).is_some()
 }
 
 /// What a workload was to get for which others stop or have stopped, if it is there by now or on its way. A search that
