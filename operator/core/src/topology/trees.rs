@@ -106,13 +106,22 @@ impl Trees {
     /// Whether all of this is in the trees, and there is room for it where it is.
     pub fn have_room(&self, taken: &Taken, stays: &Stays) -> bool {
         let mut taken = taken.clone();
-        stays.0.iter().all(|stay| {
-            self.take(&mut taken, stay, 1);
+        let mut left = stays.0.iter();
+        while let Some(stay) = left.next() {
             let mut trees = self.0.iter().filter(|(flavor, tree)| is_in(stay, flavor, tree));
             let own = trees.clone().any(|(flavor, _)| stay.flavors.contains(flavor));
-            own && trees
-                .all(|(flavor, tree)| tree.has_room(taken.of(flavor), stay, stay.flavors.contains(flavor)))
-        })
+            let fits = |(flavor, tree): (&FlavorName, &Tree)| {
+                tree.has_room(taken.of(flavor), stay, stay.flavors.contains(flavor))
+            };
+            if !own || !trees.all(fits) {
+                return false;
+            }
+            // The first that is taken has all that is taken copied.
+            if left.len() > 0 {
+                self.take(&mut taken, stay, 1);
+            }
+        }
+        true
     }
 
     /// This is taken as well.
@@ -132,16 +141,19 @@ impl Trees {
     pub fn place(&self, asks: &[Ask], taken: &Taken, profile: Profile) -> Result<Vec<Placement>, Misfit> {
         let mut taken = taken.clone();
         let mut placements = vec![Placement::default(); asks.len()];
-        for (flavor, tree) in &self.0 {
-            for group in groups(asks, flavor) {
-                let misfit = |message| Misfit { index: group.workers, flavor: flavor.clone(), message };
-                for (index, placement) in
-                    tree.place(asks, &group, taken.of(flavor), profile).map_err(misfit)?
-                {
-                    let Some((ask, place)) = asks.get(index).zip(placements.get_mut(index)) else { continue };
+        let groups = self.0.iter().flat_map(|(flavor, tree)| {
+            groups(asks, flavor).into_iter().map(move |group| (flavor, tree, group))
+        });
+        let mut groups = groups.peekable();
+        while let Some((flavor, tree, group)) = groups.next() {
+            let misfit = |message| Misfit { index: group.workers, flavor: flavor.clone(), message };
+            for (index, placement) in tree.place(asks, &group, taken.of(flavor), profile).map_err(misfit)? {
+                let Some((ask, place)) = asks.get(index).zip(placements.get_mut(index)) else { continue };
+                // The first that is taken has all that is taken copied.
+                if groups.peek().is_some() {
                     self.take(&mut taken, &ask.stay(placement.clone()), 1);
-                    *place = placement;
                 }
+                *place = placement;
             }
         }
         Ok(placements)
@@ -284,13 +296,17 @@ impl Tree {
         }
     }
 
-    /// Whether no leaf is overfull in what this takes there. Where it is none of the flavor's own, it need not have the
-    /// leaves.
+    /// Whether no leaf would be overfull if this were taken as well. Where it is none of the flavor's own, it need not have
+    /// the leaves.
     fn has_room(&self, taken: &[i128], stay: &Stay, own: bool) -> bool {
         let row = self.row(&stay.per_pod);
         stay.placement.spots.iter().all(|spot| {
             let Some(start) = self.leaf(&spot.values).map(|leaf| leaf * self.width()) else { return !own };
-            row.amounts.iter().all(|(column, _)| taken.get(start + column) <= self.room().get(start + column))
+            row.amounts.iter().all(|(column, amount)| {
+                let more = i128::from(*amount) * i128::from(spot.count);
+                let (taken, room) = (taken.get(start + column), self.room().get(start + column));
+                taken.zip(room).is_some_and(|(taken, room)| taken + more <= *room)
+            })
         })
     }
 }
