@@ -30,6 +30,7 @@
 //! | [`assign`] | which flavors a workload would get |
 //! | [`pending`] | who waits in one ClusterQueue, and in what order |
 //! | [`verdict`] | why something waits, in words and as data |
+//! | [`sequence`] | in what order jobs run, and who is worth stopping |
 //! | [`state`] | all of the above, fed by events |
 //! | [`plan`] | the decision |
 
@@ -48,6 +49,7 @@ pub mod plan;
 pub mod preempt;
 pub mod quantity;
 pub mod queue;
+pub mod sequence;
 pub mod state;
 pub mod testing;
 pub mod topology;

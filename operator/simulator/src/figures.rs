@@ -35,6 +35,14 @@ pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     if number == 0 { 0.0 } else { sum / float(number) }
 }
 
+/// The mean, and its standard error; both zero of nothing, and no error is known of one.
+pub fn mean_and_error(values: &[f64]) -> (f64, f64) {
+    let centre = mean(values.iter().copied());
+    let spread = mean(values.iter().map(|value| (value - centre) * (value - centre)));
+    let degrees = count(values.len()) - 1.0;
+    (centre, if degrees > 0.0 { libm::sqrt(spread / degrees) } else { 0.0 })
+}
+
 /// The value that this part of sorted values, in thousandths, are not above; zero of nothing.
 pub fn quantile(sorted: &[f64], thousandths: usize) -> f64 {
     let place = (sorted.len() * thousandths).div_ceil(1000).max(1) - 1;

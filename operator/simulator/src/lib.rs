@@ -4,6 +4,7 @@
 //! ([`replay`]), and so does one that was kept with all that happened since ([`journal`]). What it *would* do with other
 //! jobs is simulated: a [`trace`] is played on a pool of GPUs by the [`engine`] under a [`policy`].
 
+pub mod elastic_memory;
 pub mod engine;
 pub mod figures;
 pub mod journal;
@@ -13,3 +14,4 @@ pub mod progress;
 pub mod replay;
 pub mod table;
 pub mod trace;
+pub mod whale;

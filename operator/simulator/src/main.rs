@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use whalezen_simulator::{journal, philly, replay};
+use whalezen_simulator::{elastic_memory, journal, philly, replay, whale};
 
 /// Plays decisions of the operator again, and tries policies in virtual time.
 #[derive(Parser)]
@@ -30,13 +30,19 @@ enum Action {
         #[arg(long, value_name = "DIR", conflicts_with = "file")]
         journal: Option<PathBuf>,
     },
+    /// Plays the experiment of the document on the market for GPU memory, beside reference answers
+    Gen(elastic_memory::Arguments),
     /// Plays three virtual clusters of the Philly trace under every policy, beside reference answers
     Philly(philly::Arguments),
+    /// Plays the worked example of the document on Whale, beside reference answers
+    Whale(whale::Arguments),
 }
 
 fn main() -> Result<()> {
     match Arguments::parse().command {
+        Action::Gen(arguments) => elastic_memory::execute(&arguments),
         Action::Philly(arguments) => philly::execute(&arguments),
+        Action::Whale(arguments) => whale::execute(&arguments),
         Action::Replay { file, check, journal } => {
             if let Some(folder) = journal {
                 let outcome = journal::replay(&folder)?;

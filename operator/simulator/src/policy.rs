@@ -8,12 +8,14 @@ mod attained;
 mod backfill;
 mod in_order;
 mod kind;
+mod optimised;
 mod remaining;
 
 pub use attained::TwoDimensionalLas;
 pub use backfill::{Conservative, Easy};
 pub use in_order::{InOrder, Order, Scan};
 pub use kind::Kind;
+pub use optimised::Optimised;
 pub use remaining::{Measure, Remaining};
 
 use crate::engine::{Active, Cluster, Decision, Millis};

@@ -1,6 +1,6 @@
 //! How much is free from which moment on.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Bound};
 
 use crate::workload::Timestamp;
 
@@ -52,6 +52,11 @@ impl Timeline {
         self.steps = self.steps.split_off(&now);
         self.steps.insert(Timestamp(i64::MIN), free);
         self.steps.remove(&now);
+    }
+
+    /// The next moment at which it changes.
+    pub fn next_after(&self, at: Timestamp) -> Option<Timestamp> {
+        self.steps.range((Bound::Excluded(at), Bound::Unbounded)).next().map(|(&moment, _)| moment)
     }
 
     /// The first moment, not before `from`, from which on so much is free for so many milliseconds. None if there is

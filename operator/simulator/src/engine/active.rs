@@ -1,6 +1,6 @@
 //! A job that has arrived and is not done.
 
-use super::{JobIndex, Millis};
+use super::{Costs, JobIndex, Millis};
 use crate::trace::Job;
 
 /// What a job does.
@@ -33,6 +33,8 @@ pub struct Active<'a> {
     pub stops: u32,
     /// When it began to do what it does, or was resized.
     pub(super) since: Millis,
+    /// When it began to make progress, after it was given GPUs last.
+    pub(super) started: Millis,
     /// The work that was left then, in GPU-milliseconds.
     pub(super) left: i64,
     /// What it had got by then, in GPU-milliseconds.
@@ -51,6 +53,7 @@ impl<'a> Active<'a> {
             first_start: None,
             stops: 0,
             since: now,
+            started: now,
             left: job.run.saturating_mul(job.gpus),
             attained: 0,
             stamp: 0,
@@ -99,12 +102,27 @@ impl<'a> Active<'a> {
         self.since = now;
     }
 
+    /// For how long it made progress since it was given GPUs last.
+    pub fn on_since_start(&self, now: Millis) -> Millis {
+        if self.phase == Phase::Running { now - self.started } else { 0 }
+    }
+
+    /// For how long it still saves or restores its state.
+    pub fn lasts(&self, now: Millis, costs: Costs) -> Millis {
+        let all = match self.phase {
+            Phase::Restoring => costs.restore,
+            Phase::Saving => costs.save,
+            Phase::Waiting | Phase::Running => 0,
+        };
+        (self.since + all - now).max(0)
+    }
+
     /// When what it does ends, if nothing changes.
-    pub(super) fn ends(&self, restore: Millis, save: Millis) -> Option<Millis> {
+    pub(super) fn ends(&self, costs: Costs) -> Option<Millis> {
         match self.phase {
             Phase::Waiting => None,
-            Phase::Restoring => Some(self.since + restore),
-            Phase::Saving => Some(self.since + save),
+            Phase::Restoring => Some(self.since + costs.restore),
+            Phase::Saving => Some(self.since + costs.save),
             Phase::Running => Some(self.since + div_ceil(self.left, self.held)),
         }
     }

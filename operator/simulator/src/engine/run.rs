@@ -160,6 +160,7 @@ impl<'a> Run<'a> {
                 match active.phase {
                     Phase::Restoring => {
                         active.phase = Phase::Running;
+                        active.started = now;
                         schedule(&mut self.queue, active, self.cluster.pool.costs);
                     }
                     Phase::Saving => {
@@ -230,6 +231,7 @@ impl<'a> Run<'a> {
         let Some(active) = active.get_mut(&index) else { return };
         active.settle(*now);
         active.held = gpus;
+        active.started = *now;
         *free -= gpus;
         let ran_before = active.first_start.is_some();
         active.first_start.get_or_insert(*now);
@@ -284,7 +286,7 @@ impl<'a> Run<'a> {
 
 fn schedule(queue: &mut EventQueue<Event>, active: &mut Active<'_>, costs: Costs) {
     active.stamp += 1;
-    if let Some(at) = active.ends(costs.restore, costs.save) {
+    if let Some(at) = active.ends(costs) {
         queue.push(at, Event::Ends(active.index, active.stamp));
     }
 }

@@ -1,8 +1,11 @@
 //! The policies by name.
 
 use clap::ValueEnum;
+use whalezen_core::sequence::Grid;
 
-use super::{Conservative, Easy, InOrder, Measure, Order, Policy, Remaining, Scan, TwoDimensionalLas};
+use super::{
+    Conservative, Easy, InOrder, Measure, Optimised, Order, Policy, Remaining, Scan, TwoDimensionalLas,
+};
 use crate::engine::Pool;
 
 /// A policy that can be chosen.
@@ -24,6 +27,8 @@ pub enum Kind {
     Srsf,
     /// Two-dimensional least attained service of Tiresias, preemptive, sizes unknown
     Las,
+    /// Ours: the least mean completion time by search, with checkpoint costs, preemptive, sizes known
+    Optimised,
 }
 
 impl Kind {
@@ -39,6 +44,7 @@ impl Kind {
             Self::Srtf => Box::new(Remaining(Measure::Time)),
             Self::Srsf => Box::new(Remaining(Measure::Service)),
             Self::Las => Box::new(TwoDimensionalLas::default()),
+            Self::Optimised => Box::new(Optimised::new(Grid::Any)),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use whalezen_core::sequence::Grid;
 
 use super::*;
 use crate::{
@@ -171,22 +172,46 @@ fn jobs() -> impl Strategy<Value = Vec<(i64, i64, i64)>> {
     prop::collection::vec((0_i64..40, 1_i64..30, 1_i64..5), 1..25)
 }
 
+/// Every job got its work done once, and no GPU was held twice.
+fn conserved(outcome: &Outcome, jobs: &[(i64, i64, i64)]) -> Result<(), TestCaseError> {
+    prop_assert_eq!(outcome.finished.len(), jobs.len());
+    prop_assert_eq!(outcome.worked, jobs.iter().map(|&(_, run, gpus)| run * gpus).sum::<i64>());
+    let held: i64 = outcome.segments.iter().map(|part| (part.until - part.from) * part.gpus).sum();
+    prop_assert_eq!(outcome.held, held);
+    prop_assert!(outcome.levels.iter().all(|level| (0..=4).contains(&level.held)));
+    for job in &outcome.finished {
+        prop_assert!(job.start >= job.submit && job.completion() >= job.run);
+        let mine =
+            outcome.segments.iter().filter(|part| part.index == job.index && part.phase == Phase::Running);
+        prop_assert_eq!(
+            mine.map(|part| (part.until - part.from) * part.gpus).sum::<i64>(),
+            job.run * job.gpus
+        );
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// Ours is asked with a small budget: whatever it finds can be carried out, and costs are seen as they are.
+    #[test]
+    fn what_the_search_finds_is_carried_out(jobs in jobs(), save in 0_i64..3, restore in 0_i64..3) {
+        let pool = Pool::of(4).with_costs(Costs { save, restore, resize: 0 });
+        let mut policy = Optimised { grid: Grid::Any, budget: 200 };
+        let outcome = play(&jobs, pool, &mut policy);
+        conserved(&outcome, &jobs)?;
+        prop_assert_eq!(outcome, play(&jobs, pool, &mut policy));
+    }
+}
+
 proptest! {
     #[test]
     fn every_job_gets_its_work_done_once_and_no_gpu_is_held_twice(jobs in jobs(), save in 0_i64..3, restore in 0_i64..3) {
         for kind in ALL {
             let pool = Pool::of(4).with_costs(Costs { save, restore, resize: 0 });
             let outcome = play(&jobs, pool, kind.policy(pool).as_mut());
-            prop_assert_eq!(outcome.finished.len(), jobs.len());
-            prop_assert_eq!(outcome.worked, jobs.iter().map(|&(_, run, gpus)| run * gpus).sum::<i64>());
-            let held: i64 = outcome.segments.iter().map(|part| (part.until - part.from) * part.gpus).sum();
-            prop_assert_eq!(outcome.held, held);
-            prop_assert!(outcome.levels.iter().all(|level| (0..=4).contains(&level.held)));
-            for job in &outcome.finished {
-                prop_assert!(job.start >= job.submit && job.completion() >= job.run);
-                let mine = outcome.segments.iter().filter(|part| part.index == job.index && part.phase == Phase::Running);
-                prop_assert_eq!(mine.map(|part| (part.until - part.from) * part.gpus).sum::<i64>(), job.run * job.gpus);
-            }
+            conserved(&outcome, &jobs)?;
         }
     }
 
