@@ -14,6 +14,7 @@
 //!       host  host  host  host                                        placement
 //! ```
 
+mod alone;
 mod balanced;
 mod capacity;
 mod choice;
@@ -155,7 +156,7 @@ impl Placement {
 }
 
 /// A pod set that is to be placed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Ask {
     /// It, with as many pods as are to be placed.
     pub pod_set: PodSet,
@@ -166,7 +167,7 @@ pub struct Ask {
 }
 
 /// How placements are chosen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Profile {
     /// Whether pods that may be anywhere go where the least room is, and not where it fits best.
     pub fills_up_the_unconstrained: bool,

@@ -26,6 +26,7 @@ impl State {
             ("what is used", self.used == fresh.used),
             ("what will be used", self.later == fresh.later),
             ("the trees of nodes", self.ground == fresh.ground),
+            ("the places on empty nodes", self.ground.remember_rightly()),
             ("what is taken of the nodes", self.taken == fresh.taken),
             ("what will be taken of the nodes", self.taken_later == fresh.taken_later),
             ("who can admit", self.active == fresh.active),

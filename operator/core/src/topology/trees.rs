@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Ask, Misfit, Node, Placement, Pod, Profile, Stay, Stays, Topology, TopologyRequest,
+    alone::Alone,
     balanced::{self, Balanced},
     capacity::{Counts, Rows},
     choice,
@@ -21,7 +22,10 @@ use crate::{
 
 /// The trees of all flavors that have a topology.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Trees(BTreeMap<FlavorName, Tree>);
+pub struct Trees {
+    trees: BTreeMap<FlavorName, Tree>,
+    alone: Alone,
+}
 
 /// What workloads take of each leaf of each tree. A plan works on a clone, which costs little: what is taken in a tree is
 /// copied when it is written to.
@@ -40,7 +44,8 @@ impl Trees {
             let topology = topologies.get(flavor.topology.as_ref()?)?;
             Some((flavor.name.clone(), Tree::new(flavor, topology, nodes.values())))
         };
-        let mut trees = Self(flavors.values().filter_map(tree).collect());
+        let trees = flavors.values().filter_map(tree).collect();
+        let mut trees = Self { trees, alone: Alone::default() };
         for pod in pods.values() {
             trees.crowd(pod, 1);
         }
@@ -49,27 +54,28 @@ impl Trees {
 
     /// The tree of a flavor, if it has a topology that is known.
     pub fn tree(&self, flavor: &FlavorName) -> Option<&Tree> {
-        self.0.get(flavor)
+        self.trees.get(flavor)
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.trees.is_empty()
     }
 
     /// The flavors that have a tree.
     pub fn flavors(&self) -> impl Iterator<Item = &FlavorName> {
-        self.0.keys()
+        self.trees.keys()
     }
 
     /// The flavors whose trees have this node.
     pub fn with_node(&self, node: &HostName) -> impl Iterator<Item = &FlavorName> {
-        self.0.iter().filter(move |(_, tree)| tree.has(node)).map(|(flavor, _)| flavor)
+        self.trees.iter().filter(move |(_, tree)| tree.has(node)).map(|(flavor, _)| flavor)
     }
 
     /// A pod that no placement accounts for is there once more, or once less.
     pub fn crowd(&mut self, pod: &Pod, times: i128) {
-        for tree in self.0.values_mut() {
+        self.alone.forget();
+        for tree in self.trees.values_mut() {
             tree.crowd(&pod.node, &pod.requests, times);
         }
     }
@@ -77,7 +83,7 @@ impl Trees {
     /// Nothing taken anywhere.
     pub fn untaken(&self) -> Taken {
         let nothing = |tree: &Tree| Arc::new(vec![0; tree.room().len()]);
-        Taken(self.0.iter().map(|(flavor, tree)| (flavor.clone(), nothing(tree))).collect())
+        Taken(self.trees.iter().map(|(flavor, tree)| (flavor.clone(), nothing(tree))).collect())
     }
 
     /// This is taken as well.
@@ -100,7 +106,7 @@ impl Trees {
             let stays = stays.0.iter().filter(|stay| is_in(stay, flavor, tree));
             stays.flat_map(|stay| &stay.placement.spots).any(|spot| tree.leaf(&spot.values).is_some())
         };
-        self.0.iter().filter(move |(flavor, tree)| touches(flavor, tree)).map(|(flavor, _)| flavor)
+        self.trees.iter().filter(move |(flavor, tree)| touches(flavor, tree)).map(|(flavor, _)| flavor)
     }
 
     /// Whether all of this is in the trees, and there is room for it where it is.
@@ -108,7 +114,7 @@ impl Trees {
         let mut taken = taken.clone();
         let mut left = stays.0.iter();
         while let Some(stay) = left.next() {
-            let mut trees = self.0.iter().filter(|(flavor, tree)| is_in(stay, flavor, tree));
+            let mut trees = self.trees.iter().filter(|(flavor, tree)| is_in(stay, flavor, tree));
             let own = trees.clone().any(|(flavor, _)| stay.flavors.contains(flavor));
             let fits = |(flavor, tree): (&FlavorName, &Tree)| {
                 tree.has_room(taken.of(flavor), stay, stay.flavors.contains(flavor))
@@ -130,7 +136,7 @@ impl Trees {
     }
 
     fn take(&self, taken: &mut Taken, stay: &Stay, times: i128) {
-        for (flavor, tree) in self.0.iter().filter(|(flavor, tree)| is_in(stay, flavor, tree)) {
+        for (flavor, tree) in self.trees.iter().filter(|(flavor, tree)| is_in(stay, flavor, tree)) {
             if let Some(taken) = taken.0.get_mut(flavor).map(Arc::make_mut) {
                 tree.take(taken.as_mut_slice(), stay, times);
             }
@@ -141,7 +147,7 @@ impl Trees {
     pub fn place(&self, asks: &[Ask], taken: &Taken, profile: Profile) -> Result<Vec<Placement>, Misfit> {
         let mut taken = taken.clone();
         let mut placements = vec![Placement::default(); asks.len()];
-        let groups = self.0.iter().flat_map(|(flavor, tree)| {
+        let groups = self.trees.iter().flat_map(|(flavor, tree)| {
             groups(asks, flavor).into_iter().map(move |group| (flavor, tree, group))
         });
         let mut groups = groups.peekable();
@@ -161,7 +167,12 @@ impl Trees {
 
     /// The same with no workload anywhere.
     pub fn place_alone(&self, asks: &[Ask], profile: Profile) -> Result<Vec<Placement>, Misfit> {
-        self.place(asks, &self.untaken(), profile)
+        self.alone.find(asks, profile, || self.place(asks, &self.untaken(), profile))
+    }
+
+    /// Whether that is what it was.
+    pub(crate) fn remember_rightly(&self) -> bool {
+        self.alone.holds(|asks, profile| self.place(asks, &self.untaken(), profile))
     }
 }
 
