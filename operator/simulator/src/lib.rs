@@ -4,6 +4,7 @@
 //! ([`replay`]), and so does one that was kept with all that happened since ([`journal`]). What it *would* do with other
 //! jobs is simulated: a [`trace`] is played on a pool of GPUs by the [`engine`] under a [`policy`].
 
+pub mod compare;
 pub mod elastic_memory;
 pub mod engine;
 pub mod figures;
@@ -12,6 +13,9 @@ pub mod philly;
 pub mod policy;
 pub mod progress;
 pub mod replay;
+pub mod report;
+pub mod run;
+pub mod summary;
 pub mod table;
 pub mod trace;
 pub mod whale;

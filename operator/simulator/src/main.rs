@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use whalezen_simulator::{elastic_memory, journal, philly, replay, whale};
+use whalezen_simulator::{compare, elastic_memory, journal, philly, replay, run, whale};
 
 /// Plays decisions of the operator again, and tries policies in virtual time.
 #[derive(Parser)]
@@ -30,6 +30,10 @@ enum Action {
         #[arg(long, value_name = "DIR", conflicts_with = "file")]
         journal: Option<PathBuf>,
     },
+    /// Plays a trace under policies, to a table, JSON, CSV and a page with plots
+    Run(run::Arguments),
+    /// Compares policies on the same made-up traces, with confidence intervals
+    Compare(compare::Arguments),
     /// Plays the experiment of the document on the market for GPU memory, beside reference answers
     Gen(elastic_memory::Arguments),
     /// Plays three virtual clusters of the Philly trace under every policy, beside reference answers
@@ -40,6 +44,8 @@ enum Action {
 
 fn main() -> Result<()> {
     match Arguments::parse().command {
+        Action::Run(arguments) => run::execute(&arguments),
+        Action::Compare(arguments) => compare::execute(&arguments),
         Action::Gen(arguments) => elastic_memory::execute(&arguments),
         Action::Philly(arguments) => philly::execute(&arguments),
         Action::Whale(arguments) => whale::execute(&arguments),

@@ -48,3 +48,10 @@ impl Kind {
         }
     }
 }
+
+/// As it is written on the command line.
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
+    }
+}
