@@ -33,6 +33,9 @@ use crate::{
     view::View,
 };
 
+/// NVIDIA's driver for dynamic resource allocation.
+const DRA_DRIVER: &str = "gpu.nvidia.com";
+
 /// How long a device stays promised if no container is seen to have it: the pod may have been refused for another
 /// reason, or deleted in the meantime.
 const PROMISE: Duration = Duration::from_mins(1);
@@ -65,7 +68,7 @@ impl Given {
         let asked = Instant::now();
         let list = self.kubelet.clone().list(ListPodResourcesRequest {}).await;
         let list = list.map_err(|status| ClaimError(status.message().to_owned()))?;
-        let mut holders = by_device(list.into_inner());
+        let mut holders = by_device(list.into_inner(), &self.view.borrow());
         let now = Instant::now();
         let mut promised = self.promised();
         // What was promised since one asked, the kubelet could not know.
@@ -106,9 +109,10 @@ impl Gate for Given {
     }
 }
 
-/// Turns the kubelet's list around. Only GPUs are looked at: NVIDIA's resources, whoever's plugin serves them, and those
-/// that are assigned. NVIDIA's plugin calls the parts of a shared GPU `UUID::1`, `UUID::2` and so on.
-pub fn by_device(list: ListPodResourcesResponse) -> BTreeMap<Uuid, Vec<Holder>> {
+/// Turns the kubelet's list around. Only GPUs are looked at: NVIDIA's resources, whoever's plugin serves them, those that
+/// are assigned, and what NVIDIA's DRA driver has given. NVIDIA's plugin calls the parts of a shared GPU `UUID::1`,
+/// `UUID::2` and so on.
+pub fn by_device(list: ListPodResourcesResponse, view: &View) -> BTreeMap<Uuid, Vec<Holder>> {
     let mut by = BTreeMap::<_, Vec<_>>::new();
     for pod in list.pod_resources {
         for container in pod.containers {
@@ -118,6 +122,12 @@ pub fn by_device(list: ListPodResourcesResponse) -> BTreeMap<Uuid, Vec<Holder>> 
             for id in devices.flat_map(|devices| &devices.device_ids) {
                 let whole = id.split_once("::").map_or(id.as_str(), |(whole, _)| whole);
                 by.entry(Uuid::from(whole)).or_default().push(holder.clone());
+            }
+            let claimed = container.dynamic_resources.iter().flat_map(|claim| &claim.claim_resources);
+            for device in claimed.filter(|device| device.driver_name == DRA_DRIVER) {
+                for id in claimed_devices(&device.device_name, view) {
+                    by.entry(id).or_default().push(holder.clone());
+                }
             }
         }
     }
@@ -130,4 +140,29 @@ pub fn by_device(list: ListPodResourcesResponse) -> BTreeMap<Uuid, Vec<Holder>> 
 
 fn is_gpu(resource: &str) -> bool {
     matches!(resource.split_once('/'), Some(("nvidia.com" | ASSIGNED, _)))
+}
+
+/// The devices that a name of NVIDIA's DRA driver may mean: `gpu-<minor>` is a GPU, and
+/// `gpu-<minor>-mig-<profile>-<start>-<size>` an instance. All that is on the GPU where there is none such, and on every
+/// GPU where not even that can be read: who takes a device away has to be sure.
+fn claimed_devices(name: &str, view: &View) -> Vec<Uuid> {
+    let parts = name.split('-').collect::<Vec<_>>();
+    let number = |at: usize| parts.get(at).and_then(|part| part.parse::<u32>().ok());
+    let minor = number(1).filter(|_| parts.first() == Some(&"gpu"));
+    let gpus = view.gpus.iter().map(|seen| &seen.gpu);
+    let on = gpus.filter(|gpu| minor.is_none_or(|minor| gpu.minor.unwrap_or(gpu.index) == minor));
+    let mut all = Vec::new();
+    for gpu in on {
+        let instances = gpu.mig.iter().flat_map(|mig| &mig.instances);
+        let meant = instances.clone().find(|instance| Some(u32::from(instance.instance.start)) == number(4));
+        match (minor, parts.len(), meant) {
+            (Some(_), 2, _) => all.push(gpu.uuid.clone()),
+            (Some(_), _, Some(instance)) => all.extend(instance.devices().cloned()),
+            _ => {
+                all.push(gpu.uuid.clone());
+                all.extend(instances.flat_map(|instance| instance.devices().cloned()));
+            }
+        }
+    }
+    all
 }

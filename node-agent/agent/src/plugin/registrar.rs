@@ -85,7 +85,12 @@ impl Registrar {
         let (mut pause, patience) = (AGAIN.0, self.patience);
         loop {
             let Some(identity) = self.present(&mut stop).await else { return };
-            let lost = match self.register().await {
+            // What was begun ends with the future: a kubelet that does not answer holds nobody up.
+            let registered = tokio::select! {
+                _ = &mut stop => return,
+                registered = self.register() => registered,
+            };
+            let lost = match registered {
                 Ok(mut running) => {
                     tracing::info!(resource = %self.resource, "registered with the kubelet");
                     pause = AGAIN.0;

@@ -25,6 +25,9 @@ use crate::view::View;
 /// time is offered at once.
 const LINGER: Duration = Duration::from_secs(20);
 
+/// How often one looks whether the CDI file is still there: its folder is often one that is emptied.
+const LOOK: Duration = Duration::from_secs(30);
+
 /// After how long the CDI file is tried again if it could not be written.
 const AGAIN: Duration = Duration::from_secs(2);
 
@@ -85,11 +88,11 @@ pub async fn run(config: Config, mut view: watch::Receiver<View>, gate: Arc<dyn 
                 Some(Instant::now() + AGAIN)
             }
         };
-        let wake = unwritten.into_iter().chain(plugins.end_of_linger()).min();
+        let wake = [unwritten, plugins.end_of_linger()].into_iter().flatten().min();
         tokio::select! {
-            changed = view.changed() => if changed.is_err() { break },
-            () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => plugins.sweep().await,
-        }
+                    changed = view.changed() => if changed.is_err() { break },
+        () = sleep_until(wake.unwrap_or_else(|| Instant::now() + LOOK)) => plugins.sweep().await,
+                }
     }
     plugins.end().await;
     follow.abort();

@@ -8,11 +8,12 @@ use whalezen_agent::{
 };
 use whalezen_crds::scheduling::v1alpha1::Holder;
 use whalezen_kubelet_api::pod_resources::{
-    ContainerDevices, ContainerResources, ListPodResourcesResponse, PodResources,
+    ClaimResource, ContainerDevices, ContainerResources, DynamicResource, ListPodResourcesResponse,
+    PodResources,
 };
 
 use crate::{
-    ground::{Folder, gpu, gpu_id, node},
+    ground::{Folder, gpu, gpu_id, mig, mig_id, node},
     kubelet::Kubelet,
     life::Plugins,
 };
@@ -91,5 +92,44 @@ fn holders_are_those_of_gpus_whoever_gave_them() {
     };
     let expected =
         [(Uuid::from("GPU-1"), vec![holder("a"), holder("b")]), (Uuid::from("MIG-1"), vec![holder("c")])];
-    assert_eq!(by_device(list), expected.into());
+    assert_eq!(by_device(list, &View::default()), expected.into());
+}
+
+#[test]
+fn what_nvidias_dra_driver_has_given_is_held_and_what_it_means_is_not_guessed_too_small() {
+    let view = node(vec![gpu(0), mig(1, &[("1g.10gb", 0), ("3g.40gb", 4)])]);
+    let held = |driver: &str, device: &str| {
+        let claim = ClaimResource {
+            driver_name: driver.into(),
+            device_name: device.into(),
+            ..ClaimResource::default()
+        };
+        let claims = vec![DynamicResource { claim_resources: vec![claim], ..DynamicResource::default() }];
+        let container = ContainerResources {
+            name: "main".into(),
+            dynamic_resources: claims,
+            ..ContainerResources::default()
+        };
+        let pod = PodResources { name: "pod".into(), namespace: "team".into(), containers: vec![container] };
+        let by = by_device(ListPodResourcesResponse { pod_resources: vec![pod] }, &view);
+        by.into_keys().collect::<Vec<_>>()
+    };
+    let (whole, divided, small, half) = (gpu_id(0), gpu_id(1), mig_id(1, 0), mig_id(1, 4));
+    for (device, expected) in [
+        ("gpu-0", vec![&whole]),
+        ("gpu-1", vec![&divided]),
+        ("gpu-1-mig-9-4-4", vec![&half]),
+        ("gpu-1-mig-9-2-4", vec![&divided, &small, &half]),
+        ("gpu-1-something-new", vec![&divided, &small, &half]),
+        ("gpu-7", vec![]),
+        ("something-new", vec![&whole, &divided, &small, &half]),
+        ("", vec![&whole, &divided, &small, &half]),
+    ] {
+        assert_eq!(
+            held("gpu.nvidia.com", device),
+            expected.into_iter().cloned().collect::<Vec<_>>(),
+            "{device}"
+        );
+    }
+    assert_eq!(held("other.example.com", "gpu-0"), []);
 }
