@@ -45,13 +45,15 @@ struct Wish {
     labels: Option<String>,
 }
 
+/// What answers.
+pub fn router(sources: Sources) -> Router {
+    Router::new().route("/metrics", get(metrics)).route("/healthz", get(async || "ok")).with_state(sources)
+}
+
 /// Answers for as long as it is polled. Where the address cannot be had it is tried again: somebody else's exporter is no
 /// reason for a node without an agent.
 pub async fn serve(address: SocketAddr, sources: Sources) {
-    let app = Router::new()
-        .route("/metrics", get(metrics))
-        .route("/healthz", get(async || "ok"))
-        .with_state(sources);
+    let app = router(sources);
     loop {
         let ended = match TcpListener::bind(address).await {
             Ok(listener) => axum::serve(listener, app.clone()).await,

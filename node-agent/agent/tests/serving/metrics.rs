@@ -2,10 +2,20 @@
 
 use std::time::{Duration, Instant};
 
+use axum::{
+    body::{Body, to_bytes},
+    http::Request,
+};
+use tokio::sync::watch;
+use tower::ServiceExt as _;
 use whalezen_agent::{
     claims::Claims,
     device::{Activity, Event, EventKind, InstanceLoad, Load, Pci},
-    metrics::{Metric, Names, Shown, text},
+    metrics::{
+        Metric, Names, Shown,
+        serve::{Sources, router},
+        text,
+    },
     sense::Sensed,
     view::View,
     xid::Xids,
@@ -173,4 +183,28 @@ fn the_text_is_what_promtool_accepts_but_for_the_label_that_dashboards_know() {
         assert!(value.parse::<f64>().is_ok(), "{line}");
         assert!(labels.split("\",").all(|label| !camel(label.split_once('=').unwrap().0)), "{line}");
     }
+}
+
+#[tokio::test]
+async fn what_is_asked_for_is_what_is_seen_at_that_moment() {
+    let (view, seen) = watch::channel(node(vec![gpu(0)]));
+    let (_sensed, read) = watch::channel(Sensed::default());
+    let (_xids, reported) = watch::channel(Xids::default());
+    let sources = Sources { node: "node-1".into(), view: seen, sensed: read, xids: reported };
+    let ask = async |path: &str| {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let answer = router(sources.clone()).oneshot(request).await.unwrap();
+        let (status, kind) = (answer.status(), answer.headers().get("content-type").cloned());
+        let body = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+        (status.as_u16(), kind, String::from_utf8(body.to_vec()).unwrap())
+    };
+    let (status, kind, text) = ask("/metrics").await;
+    assert_eq!((status, kind.unwrap().to_str().unwrap()), (200, "text/plain; version=0.0.4; charset=utf-8"));
+    assert_eq!(lines(&text, "DCGM_FI_DEV_XID_ERRORS").len(), 1);
+    view.send_replace(node(vec![gpu(0), gpu(1)]));
+    let (_, _, text) = ask("/metrics?labels=snake_case").await;
+    assert!(lines(&text, "DCGM_FI_DEV_XID_ERRORS").len() == 2 && text.contains("model_name="), "{text}");
+    assert_eq!(ask("/metrics?labels=nonsense").await.0, 400);
+    assert_eq!(ask("/healthz").await.2, "ok");
+    assert_eq!(ask("/").await.0, 404);
 }
