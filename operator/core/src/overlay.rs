@@ -133,6 +133,16 @@ impl<'a> Overlay<'a> {
         before.map(|(queue, leaf, kept)| (queue, leaf, &kept.usage)).chain(anew)
     }
 
+    /// Whether anything is not kept any more that is kept in the state.
+    pub fn gave_up(&self) -> bool {
+        self.kept_anew.iter().any(|(queue, anew)| {
+            self.state.reservation(queue).is_some_and(|before| {
+                let same = |kept: &Kept| kept.usage == before.usage && kept.stays == before.stays;
+                !anew.as_ref().is_some_and(same)
+            })
+        })
+    }
+
     /// What is kept in this ClusterQueue is nobody's for a moment, until it is [put back](Self::put_back).
     pub fn take_out(&mut self, queue: &ClusterQueueName) -> Option<Kept> {
         let kept = match self.kept_anew.get(queue) {

@@ -207,6 +207,11 @@ pub fn plan(state: &State, now: Timestamp, policy: &Policy) -> Plan {
             break;
         }
         earlier.extend(planning.admitted.drain(..));
+        // Whoever waits for others to stop may fit now that less is kept for somebody else.
+        if planning.overlay.gave_up() && !planning.plan.is_empty() && !planning.is_midway() {
+            planning.plan.more = true;
+            break;
+        }
     }
     planning.plan
 }
