@@ -71,6 +71,10 @@ pub enum Task {
     CheckStatus(String),
     /// The next step for a workload's checks that the cluster autoscaler answers.
     Provisioning(WorkloadKey),
+    /// The next step for a workload that waits for MIG instances.
+    Instances(WorkloadKey),
+    /// The layout of a node's GPUs.
+    Layout(String),
     /// A workload is told why it waits.
     Report(WorkloadKey),
 }
@@ -84,7 +88,9 @@ impl Task {
             | Self::Evict(_)
             | Self::Job(_)
             | Self::Orphan(_)
-            | Self::Provisioning(_) => 0,
+            | Self::Provisioning(_)
+            | Self::Instances(_)
+            | Self::Layout(_) => 0,
             Self::QueueStatus(_)
             | Self::LocalQueueStatus(_)
             | Self::CohortStatus(_)

@@ -5,6 +5,7 @@
 //! state as fresh as the leader's and writes nothing; one that only looks on compares.
 
 mod answers;
+mod layouts;
 mod looking_on;
 mod preempting;
 mod provisioning;
@@ -276,7 +277,8 @@ impl Engine {
             }
             Seen::Gone { kind: Kind::Workload, namespace, name } => {
                 let key = WorkloadKey::new(namespace.as_str(), name.as_str());
-                let tasks = [Task::Admit, Task::Look, Task::Evict, Task::Report, Task::Provisioning];
+                let tasks =
+                    [Task::Admit, Task::Look, Task::Evict, Task::Report, Task::Provisioning, Task::Instances];
                 for task in tasks.map(|task| task(key.clone())) {
                     self.retries.settled(&task);
                 }
@@ -320,7 +322,10 @@ impl Engine {
         if ticked {
             self.brake(now);
             for task in self.timers.due(now) {
-                self.step(task, now);
+                match &task {
+                    Task::Instances(key) => self.instances([key.clone()].into(), now),
+                    _ => self.step(task, now),
+                }
             }
             self.try_again(now);
             self.statuses.note(self.objects.state.take_changed());
@@ -444,6 +449,7 @@ impl Engine {
                 match task {
                     Task::Admit(key) => self.objects.state.forget(&key),
                     Task::Report(key) => self.objects.state.report_again(&key),
+                    Task::Layout(node) => self.objects.layout_answered(&node),
                     _ => {}
                 }
             }

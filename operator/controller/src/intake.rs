@@ -85,6 +85,8 @@ fn apply(objects: &mut Objects, object: Object) {
         Object::WaitingPod(object) => objects.apply_waiting_pod(&object),
         Object::Job(object) => objects.apply_job(&object),
         Object::ProvisioningRequestConfig(object) => objects.apply_provisioning_config(&object),
+        Object::GpuNode(object) => objects.apply_gpu_node(&object),
+        Object::MigPolicy(object) => objects.apply_mig_policy(&object),
         // They are taken in elsewhere.
         Object::SchedulingPolicy(_) | Object::ProvisioningRequest(_) => {}
     }
@@ -110,6 +112,8 @@ fn delete(objects: &mut Objects, kind: Kind, namespace: &str, name: &str) {
         Kind::Job(kind) => objects.delete_job(&job_key(kind, namespace, name)),
         Kind::ProvisioningRequestConfig => objects.delete_provisioning_config(name),
         Kind::ProvisioningRequest => objects.delete_provisioning_request(namespace, name),
+        Kind::GpuNode => objects.delete_gpu_node(name),
+        Kind::MigPolicy => objects.delete_mig_policy(name),
         // What was last read of it stays in force.
         Kind::SchedulingPolicy => {}
     }

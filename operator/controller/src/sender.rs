@@ -14,9 +14,12 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use whalezen_core::name::WorkloadKey;
-use whalezen_crds::kueue::{
-    constants::label,
-    v1beta2::{ProvisioningRequestConfigSpec, Workload},
+use whalezen_crds::{
+    kueue::{
+        constants::label,
+        v1beta2::{ProvisioningRequestConfigSpec, Workload},
+    },
+    scheduling::v1alpha1::GPUNode,
 };
 use whalezen_dialects::{
     kueue::{
@@ -145,6 +148,8 @@ pub enum Answer {
     Job(AnyJob),
     /// A request to the cluster autoscaler.
     ProvisioningRequest(Box<DynamicObject>),
+    /// What is known of a node's GPUs.
+    GpuNode(Box<GPUNode>),
     /// Something of which the watch is early enough, or that is gone.
     Other,
 }
@@ -294,6 +299,10 @@ impl Sender {
                 self.send(api, write)
                     .await
                     .map(|o| o.map_or(Answer::Other, |o| Answer::Workload(Box::new(o))))
+            }
+            "GPUNode" => {
+                let answer = self.send(Api::<GPUNode>::all(self.client.clone()), write).await?;
+                Ok(answer.map_or(Answer::Other, |o| Answer::GpuNode(Box::new(o))))
             }
             kind if kind == kinds::JOB.kind => {
                 let api: Api<Job> = Api::namespaced(self.client.clone(), &namespace);

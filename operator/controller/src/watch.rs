@@ -28,7 +28,7 @@ use tokio::{
 use whalezen_core::name::WorkloadKey;
 use whalezen_crds::{
     kueue::{constants::label, v1beta2 as kueue},
-    scheduling::v1alpha1::SchedulingPolicy,
+    scheduling::v1alpha1::{GPUNode, MIGPolicy, SchedulingPolicy},
 };
 use whalezen_dialects::{
     kueue::{
@@ -36,6 +36,7 @@ use whalezen_dialects::{
             AnyJob,
             kinds::{JOB, JobKind, POD},
         },
+        mig,
         provisioning::request,
         settings::Frameworks,
     },
@@ -91,6 +92,10 @@ pub enum Object {
     ProvisioningRequestConfig(Box<kueue::ProvisioningRequestConfig>),
     /// A `ProvisioningRequest`.
     ProvisioningRequest(Box<DynamicObject>),
+    /// A `GPUNode`.
+    GpuNode(Box<GPUNode>),
+    /// A `MIGPolicy`.
+    MigPolicy(Box<MIGPolicy>),
 }
 
 /// A kind that is watched.
@@ -134,11 +139,15 @@ pub enum Kind {
     ProvisioningRequestConfig,
     /// `ProvisioningRequest`.
     ProvisioningRequest,
+    /// `GPUNode`.
+    GpuNode,
+    /// `MIGPolicy`.
+    MigPolicy,
 }
 
 impl Kind {
     /// Every kind that is watched where these jobs are managed. Beside another scheduler (`beside`) admission checks are
-    /// that one's to answer.
+    /// that one's to answer, and GPUs are divided for nobody.
     pub fn all(frameworks: &Frameworks, beside: bool) -> BTreeSet<Self> {
         let own = [
             Self::Flavor,
@@ -158,7 +167,8 @@ impl Kind {
             Self::Pod,
             Self::WaitingPod,
         ];
-        let answered = [Self::ProvisioningRequestConfig, Self::ProvisioningRequest];
+        let answered =
+            [Self::ProvisioningRequestConfig, Self::ProvisioningRequest, Self::GpuNode, Self::MigPolicy];
         let answered = answered.into_iter().filter(|_| !beside);
         own.into_iter().chain(answered).chain(frameworks.seen().into_iter().map(Self::Job)).collect()
     }
@@ -199,6 +209,8 @@ impl Kind {
             Self::ProvisioningRequestConfig => {
                 ("kueue.x-k8s.io", "v1beta2", "ProvisioningRequestConfig", "provisioningrequestconfigs")
             }
+            Self::GpuNode => return mig::target(name),
+            Self::MigPolicy => ("scheduling.gen.io", "v1alpha1", "MIGPolicy", "migpolicies"),
             Self::ProvisioningRequest => return request::target(&WorkloadKey::new(namespace, ""), name),
         };
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty()).map(ToOwned::to_owned);
@@ -297,6 +309,11 @@ pub fn everything(client: &Client, frameworks: &Frameworks, beside: bool) -> Wat
         let kind = Kind::ProvisioningRequest;
         let api = Api::all_with(client.clone(), &resource(&kind.target("", "")));
         start.watch_if_there(api, kind, true, |o| Object::ProvisioningRequest(Box::new(o)));
+        // Who installed an older version of our definitions has no agents.
+        start.watch_if_there(Api::all(client.clone()), Kind::GpuNode, true, |o| Object::GpuNode(Box::new(o)));
+        start.watch_if_there(Api::all(client.clone()), Kind::MigPolicy, true, |o| {
+            Object::MigPolicy(Box::new(o))
+        });
     }
     Watches { seen, round }
 }

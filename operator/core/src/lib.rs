@@ -19,6 +19,7 @@
 //! | [`flavor`] | `ResourceFlavors`, taints and tolerations |
 //! | [`topology`] | how nodes stand together, and where pods are placed on them |
 //! | [`placement`] | GPUs, fragments, scores: the best node for a task, the lowest level for a gang |
+//! | [`mig`] | MIG instances for workloads: which node, which GPU, where on it |
 //! | [`workload`] | workloads, their pod sets, their admission |
 //! | [`queue`] | ClusterQueues, LocalQueues and cohorts as people declare them |
 //! | [`consumption`] | what LocalQueues consumed lately |
@@ -41,6 +42,7 @@ pub mod consumption;
 pub mod flavor;
 pub mod forest;
 pub mod labels;
+pub mod mig;
 pub mod name;
 pub mod overlay;
 pub mod pending;

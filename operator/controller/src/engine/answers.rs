@@ -18,6 +18,9 @@ impl Engine {
     pub(super) fn answered(&mut self, done: Done) {
         let Done { task, sent, uid, notes, answer } = done;
         self.applier.finished(&task);
+        if let Task::Layout(node) = &task {
+            self.objects.layout_answered(node);
+        }
         if self.missed.remove(&task) {
             match &task {
                 Task::Job(key) => self.objects.job_due(key),
@@ -27,6 +30,8 @@ impl Engine {
                 Task::TopologyFinalizer(name) => self.objects.topology_due(name),
                 Task::CheckStatus(name) => self.objects.check_due(name),
                 Task::Provisioning(key) => self.objects.provisioning_due(key),
+                Task::Instances(key) => self.objects.instances_due(key),
+                Task::Layout(node) => self.objects.layout_due(node),
                 _ => {}
             }
         }
@@ -61,6 +66,7 @@ impl Engine {
                 Answer::ProvisioningRequest(request) => {
                     let _ = self.objects.apply_provisioning_request(request);
                 }
+                Answer::GpuNode(node) => self.objects.apply_gpu_node(node),
                 Answer::Other => {}
             },
         }
@@ -111,6 +117,11 @@ impl Engine {
                 | Task::PolicyStatus(_),
                 Refusal::Gone,
             ) => return,
+            // It is not there to be divided any more: whoever was to have it finds another.
+            (Task::Layout(node), Refusal::Gone) => {
+                self.retries.settled(&task);
+                return self.objects.delete_gpu_node(node);
+            }
             (Task::Provisioning(key), Refusal::Failed(problem)) => self.tell_not_asked(&key.clone(), problem),
             (Task::QueueStatus(name), _) => return self.statuses.again_queue(name),
             (Task::LocalQueueStatus(key), _) => return self.statuses.again_local_queue(key),
@@ -161,6 +172,11 @@ impl Engine {
                 }
                 Task::CheckStatus(name) => self.check_status(&name.clone(), now),
                 Task::Provisioning(key) => self.provision(&key.clone(), now),
+                Task::Instances(key) => self.instances([key.clone()].into(), now),
+                Task::Layout(node) => {
+                    self.retries.settled(&task);
+                    self.objects.layout_due(node);
+                }
                 _ => self.step(task, now),
             }
         }

@@ -37,6 +37,13 @@ impl Engine {
         for workload in due.provisioning {
             self.provision(&workload, now);
         }
+        for node in due.layouts {
+            self.tidy_layout(&node);
+        }
+        self.instances(due.instances, now);
+        for note in due.notes {
+            self.notes.send(note);
+        }
     }
 
     /// Has a pod looked for that is not seen any more.

@@ -13,6 +13,16 @@ use crate::{
 };
 
 impl State {
+    /// The node of this name, if it is ready and schedulable.
+    pub fn node(&self, name: &HostName) -> Option<&Node> {
+        self.facts.nodes.get(name)
+    }
+
+    /// The pods on nodes that no placement accounts for.
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+        self.facts.pods.values()
+    }
+
     /// The trees of the flavors that have a topology.
     pub fn trees(&self) -> &Trees {
         &self.ground

@@ -6,12 +6,14 @@
 
 use std::{
     borrow::Cow,
+    collections::BTreeSet,
     hash::{DefaultHasher, Hash, Hasher},
     time::Duration,
 };
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use whalezen_core::{
+    name::CheckName,
     queue::{ClusterQueue, Stop},
     workload::{Admission, Phase, Timestamp},
 };
@@ -24,6 +26,7 @@ use super::{
     admission::{self, Eviction},
     conditions,
     jobs::{Of, Surroundings},
+    mig,
     settings::{PodsReady, Requeuing},
     workload::WorkloadView,
     workload_target,
@@ -143,7 +146,7 @@ fn holding(of: Of<'_>, given: &Admission, around: Surroundings<'_>, idle: bool) 
     let admitted = conditions::find(&of.view.conditions, types::ADMITTED)
         .filter(|admitted| admitted.status == "True")
         .map(|admitted| conditions::timestamp(&admitted.last_transition_time));
-    if let Some(fate) = queue.and_then(|queue| checks(of, given, queue, admitted.is_some(), around.now)) {
+    if let Some(fate) = queue.and_then(|queue| checks(of, given, queue, admitted.is_some(), around)) {
         return fate;
     }
     let Some(admitted) = admitted else {
@@ -193,18 +196,21 @@ fn checks(
     given: &Admission,
     queue: &ClusterQueue,
     admitted: bool,
-    now: Timestamp,
+    around: Surroundings<'_>,
 ) -> Option<Fate> {
-    let Of { key, view, .. } = of;
-    let demanded = queue.checks_of(given);
+    let Of { key, view, workload } = of;
+    let now = around.now;
+    let mut demanded: BTreeSet<CheckName> = queue.checks_of(given).into_iter().cloned().collect();
+    if mig::is_demanded(workload, view, given, around.layouts) {
+        demanded.insert(mig::CHECK.into());
+    }
     if demanded.is_empty() && view.checks.is_empty() {
         // As nearly always.
         return (!admitted).then(|| write(admission::let_run(key, view, given, now)));
     }
     let mut known: Vec<&str> = view.checks.iter().map(|check| check.name.as_str()).collect();
     known.sort_unstable();
-    if !demanded.iter().map(|name| name.as_str()).eq(known) {
-        let demanded = demanded.into_iter().cloned().collect();
+    if !demanded.iter().map(CheckName::as_str).eq(known) {
         return Some(write(admission::sync_checks(key, view, &demanded, now)));
     }
     let with = |state| view.checks.iter().filter(move |check| check.state == state);
@@ -386,6 +392,6 @@ fn told(
 }
 
 /// The moment so much later.
-fn later(than: Timestamp, by: Duration) -> Timestamp {
+pub(super) fn later(than: Timestamp, by: Duration) -> Timestamp {
     Timestamp(than.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
 }

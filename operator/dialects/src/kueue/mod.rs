@@ -16,6 +16,7 @@
 //! | [`hosts`] | nodes, and the pods on them of which nothing is heard any more |
 //! | [`jobs`] | the life of a job under a queue |
 //! | [`provisioning`] | the admission checks that the cluster autoscaler answers |
+//! | [`mig`] | the admission check that stands before who needs MIG instances |
 //! | [`settings`] | what an administrator decides for the whole cluster |
 //! | [`conversion`] | objects of v1beta1 as objects of v1beta2, and back |
 //! | [`visibility`] | who waits in a queue, for those who ask |
@@ -28,6 +29,7 @@ pub mod conversion;
 pub mod hosts;
 pub mod jobs;
 pub mod life;
+pub mod mig;
 pub mod milestones;
 pub mod objects;
 mod owned;

@@ -8,6 +8,7 @@ mod ground;
 mod groups;
 mod jobs;
 mod kept;
+mod layouts;
 mod lost;
 mod measured;
 mod next;
@@ -44,6 +45,7 @@ use self::{
 use super::{
     hosts::Hosts,
     jobs::{JobKey, JobView, Priorities},
+    mig,
     milestones::Milestone,
     pods::Pods,
     provisioning::known::Known,
@@ -53,6 +55,7 @@ use super::{
     settings::Settings,
     workload::{WorkloadView, workload},
 };
+use crate::write::Note;
 
 /// Everything seen; see the module.
 #[derive(Debug, Default)]
@@ -85,6 +88,12 @@ pub struct Objects {
     milestones: Vec<Milestone>,
     /// What is known of checks that the cluster autoscaler answers.
     provisioning: Known,
+    /// What is known of GPUs and their layouts.
+    layouts: mig::known::Known,
+    /// The Workloads that wait for MIG instances.
+    waiting: BTreeSet<WorkloadKey>,
+    /// The nodes whose layout is being written, each with the Workload that it is for.
+    reserving: BTreeMap<String, Option<WorkloadKey>>,
     unbound: Unbound,
     hosts: Hosts,
 }
@@ -108,6 +117,12 @@ pub struct Due {
     pub checks: BTreeSet<String>,
     /// Workloads with such checks.
     pub provisioning: BTreeSet<WorkloadKey>,
+    /// Workloads that wait for MIG instances.
+    pub instances: BTreeSet<WorkloadKey>,
+    /// Nodes, for the layout of their GPUs.
+    pub layouts: BTreeSet<String>,
+    /// What there is to say about GPUs.
+    pub notes: Vec<Note>,
 }
 
 impl Objects {
@@ -341,6 +356,7 @@ impl Objects {
     pub fn delete_workload(&mut self, key: &WorkloadKey) {
         self.state.delete_workload(key);
         let Some(view) = self.workloads.remove(key) else { return };
+        self.forget_layouts(key, &view.uid);
         self.forget_link(key, view.job.as_deref());
         self.workload_due(key, view.job.as_deref());
         self.due.orphans.remove(key);
@@ -402,6 +418,7 @@ impl Objects {
 
     fn note_workload(&mut self, key: &WorkloadKey, mut view: WorkloadView) {
         view.forget_what_is_over();
+        self.note_layouts(key, &view);
         if self.provisioning.concerns(&view) {
             self.provisioning_due(key);
         }

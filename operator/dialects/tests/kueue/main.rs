@@ -21,6 +21,10 @@ mod life;
 #[cfg(test)]
 mod lost;
 #[cfg(test)]
+mod mig;
+#[cfg(test)]
+mod mig_laws;
+#[cfg(test)]
 mod milestones;
 #[cfg(test)]
 mod object;

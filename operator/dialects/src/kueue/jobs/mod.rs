@@ -155,6 +155,8 @@ pub struct Surroundings<'a> {
     pub settings: &'a Settings,
     /// Tolerations that flavors give to pods, as the API has them.
     pub flavor_tolerations: &'a BTreeMap<FlavorName, Vec<Toleration>>,
+    /// Whether there are nodes whose MIG layouts can be made as workloads need them.
+    pub layouts: bool,
     /// The time.
     pub now: Timestamp,
 }

@@ -29,9 +29,15 @@ impl Objects {
             self.ending_on_due(&name);
             self.host_due(&name);
         }
-        match topology::node(object) {
+        let name = object.name_any();
+        let node = topology::node(object);
+        let changed = self.state.node(&name.as_str().into()) != node.as_ref();
+        match node {
             Some(node) => self.state.apply_node(node),
-            None => self.state.delete_node(&object.name_any().into()),
+            None => self.state.delete_node(&name.as_str().into()),
+        }
+        if changed {
+            self.layout_may_be_shown(&name);
         }
     }
 

@@ -1,10 +1,10 @@
 //! What is to be done next.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 use whalezen_core::{
-    name::{ClusterQueueName, CohortName, FlavorName, LocalQueueKey, TopologyName, WorkloadKey},
+    name::{CheckName, ClusterQueueName, CohortName, FlavorName, LocalQueueKey, TopologyName, WorkloadKey},
     plan::Admit,
     state::{Changed, Report},
     workload::Timestamp,
@@ -17,7 +17,7 @@ use super::{
         conditions,
         jobs::{self, JobKey, JobView, Of, Step, Surroundings, build, group, kinds::JOB, serving, slices},
         life::{self, Fate},
-        preemption, queues, reasons,
+        mig, preemption, queues, reasons,
         workload::WorkloadView,
         workload_target,
     },
@@ -45,6 +45,7 @@ impl Objects {
         self.due.flavors.extend(self.flavors.keys().cloned());
         self.all_topologies_due();
         self.all_checks_due();
+        self.all_layouts_due();
     }
 
     /// Makes a job's next step due.
@@ -269,8 +270,14 @@ impl Objects {
     fn terms(&self, admit: &Admit, view: &WorkloadView) -> Terms {
         let queue = self.state.queue(&admit.admission.cluster_queue);
         let checks = queue.map(|queue| queue.checks_of(&admit.admission)).unwrap_or_default();
+        let mut checks: BTreeSet<CheckName> = checks.into_iter().cloned().collect();
+        let workload = self.state.workload(&admit.workload);
+        let layouts = self.layouts.any();
+        if workload.is_some_and(|workload| mig::is_demanded(workload, view, &admit.admission, layouts)) {
+            checks.insert(mig::CHECK.into());
+        }
         Terms {
-            checks: checks.into_iter().cloned().collect(),
+            checks,
             reports_pods: self.settings.pods_ready.is_some() && view.job.is_some() && self.is_managed(view),
             granular: self.settings.granular_reasons,
         }
@@ -355,8 +362,9 @@ impl Objects {
         self.workloads_of(key, &job.uid).filter_map(|key| self.of(key)).collect()
     }
 
-    pub(super) fn of<'a>(&'a self, key: &'a WorkloadKey) -> Option<Of<'a>> {
-        Some(Of { key, view: self.workloads.get(key)?, workload: self.state.workload(key)? })
+    pub(super) fn of<'a>(&'a self, key: &WorkloadKey) -> Option<Of<'a>> {
+        let (key, view) = self.workloads.get_key_value(key)?;
+        Some(Of { key, view, workload: self.state.workload(key)? })
     }
 
     fn surroundings(&self, now: Timestamp) -> Surroundings<'_> {
@@ -366,6 +374,7 @@ impl Objects {
             state: &self.state,
             settings: &self.settings,
             flavor_tolerations: &self.flavor_tolerations,
+            layouts: self.layouts.any(),
             now,
         }
     }
