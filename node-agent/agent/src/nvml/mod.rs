@@ -143,28 +143,34 @@ impl Devices for Library {
         let call = "listening to errors";
         let told = |error: &NvmlError| DeviceError::Failed { call, reason: words(error) };
         let wanted = EventTypes::CRITICAL_XID_ERROR | EventTypes::DOUBLE_BIT_ECC_ERROR;
+        let mut named = Vec::new();
         let mut set = self.nvml.create_event_set().map_err(|error| told(&error))?;
         for index in 0..self.nvml.device_count().map_err(|error| told(&error))? {
             let Ok(device) = self.nvml.device_by_index(index) else { continue };
             let Ok(supported) = device.supported_event_types() else { continue };
+            let Ok(uuid) = device.uuid() else { continue };
             set = match device.register_events(wanted & supported, set) {
                 Ok(set) => set,
                 // The set is gone with the error, so what was registered is registered in a new one next time.
                 Err(error) => return Err(DeviceError::Failed { call, reason: error.to_string() }),
             };
+            named.push((device, Uuid::from(uuid)));
         }
         let wait = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
         loop {
             let heard = match set.wait(wait) {
-                Ok(event) => event.device.uuid().ok().map(|uuid| Event {
-                    gpu: uuid.into(),
-                    kind: match event.event_data {
-                        Some(xid) if event.event_type.contains(EventTypes::CRITICAL_XID_ERROR) => {
-                            EventKind::Xid(facts::xid(&xid))
-                        }
-                        _ => EventKind::DoubleBitEcc,
-                    },
-                }),
+                Ok(event) => {
+                    let of = named.iter().find(|(device, _)| raw::is_same(device, &event.device));
+                    of.map(|(_, uuid)| Event {
+                        gpu: uuid.clone(),
+                        kind: match event.event_data {
+                            Some(xid) if event.event_type.contains(EventTypes::CRITICAL_XID_ERROR) => {
+                                EventKind::Xid(facts::xid(&xid))
+                            }
+                            _ => EventKind::DoubleBitEcc,
+                        },
+                    })
+                }
                 Err(NvmlError::Timeout) => None,
                 Err(error) => return Err(told(&error)),
             };

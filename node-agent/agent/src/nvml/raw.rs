@@ -206,3 +206,9 @@ pub(super) fn numbers(device: &Device<'_>) -> Result<(u32, u32), RawError> {
     let compute_instance = answer(|place| unsafe { compute_instance(device.handle(), place) })?;
     Ok((gpu_instance, compute_instance))
 }
+
+/// Whether two handles are of one device. A GPU that has fallen off the bus does not say its name any more.
+pub(super) fn is_same(a: &Device<'_>, b: &Device<'_>) -> bool {
+    // SAFETY: the handles are only compared.
+    unsafe { a.handle() == b.handle() }
+}
