@@ -26,6 +26,10 @@ pub struct Args {
     #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u64).range(100..=300_000))]
     look_interval_ms: u64,
 
+    /// How long a GPU may take to answer before it counts as one that does not respond, in milliseconds.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(100..=300_000))]
+    nvml_patience_ms: u64,
+
     /// The node has no kubelet that hands devices out: a device in which no process lives is free.
     #[arg(long)]
     pub no_kubelet: bool,
@@ -51,6 +55,11 @@ impl Args {
     /// How often the GPUs are looked at.
     pub fn look_interval(&self) -> Duration {
         Duration::from_millis(self.look_interval_ms)
+    }
+
+    /// How long a GPU may take to answer.
+    pub fn nvml_patience(&self) -> Duration {
+        Duration::from_millis(self.nvml_patience_ms)
     }
 
     /// The layouts of mig-parted's file.

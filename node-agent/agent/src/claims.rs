@@ -3,7 +3,7 @@
 //! The kubelet hands devices out and tells afterwards to whom (the pod-resources API). What is not known counts as held:
 //! nothing is destroyed on a guess.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use futures::future::BoxFuture;
 use thiserror::Error;
@@ -62,11 +62,5 @@ pub struct NobodyHandsOut;
 impl ClaimSource for NobodyHandsOut {
     fn claims(&self) -> BoxFuture<'_, Result<Claims, ClaimError>> {
         Box::pin(async { Ok(Claims::Known(BTreeMap::new())) })
-    }
-}
-
-impl fmt::Debug for dyn ClaimSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ClaimSource")
     }
 }

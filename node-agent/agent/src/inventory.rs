@@ -10,22 +10,28 @@ use crate::{
     view::SeenGpu,
 };
 
-/// How long a read may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// What was seen of GPUs, and is still there for all that is known.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Inventory {
+    /// How long a read may take.
+    patience: Duration,
     driver: Option<Driver>,
     gpus: BTreeMap<Uuid, Gpu>,
     links: Vec<Link>,
 }
 
 impl Inventory {
+    /// Nothing was seen yet. A GPU that does not answer within `patience` counts as one that does not respond.
+    pub fn new(patience: Duration) -> Self {
+        Self { patience, driver: None, gpus: BTreeMap::new(), links: Vec::new() }
+    }
+
     /// Looks anew. An error says that nothing can be seen at all; what was seen before stays then.
     pub async fn look(&mut self, lanes: &Lanes, health: &mut Health) -> Result<(), DeviceError> {
-        let system = lanes.call(Lane::System, "asking for the GPUs", PATIENCE, <dyn Devices>::system).await?;
-        let reads = system.gpus.iter().map(|uuid| async move { (uuid, read(lanes, uuid).await) });
+        let patience = self.patience;
+        let system =
+            lanes.call(Lane::System, "asking for the GPUs", self.patience, <dyn Devices>::system).await?;
+        let reads = system.gpus.iter().map(|uuid| async move { (uuid, read(lanes, uuid, patience).await) });
         for (uuid, result) in join_all(reads).await {
             health.read(uuid, &result);
             if let Ok(gpu) = result {
@@ -34,14 +40,14 @@ impl Inventory {
         }
         for uuid in self.gpus.keys().filter(|uuid| !system.gpus.contains(uuid)) {
             // One that the driver does not list any more may still say what has become of it.
-            let result = match read(lanes, uuid).await {
+            let result = match read(lanes, uuid, patience).await {
                 Ok(_) => Err(DeviceError::Gone(uuid.clone())),
                 other => other,
             };
             health.read(uuid, &result);
         }
         if self.links.is_empty() && system.gpus.len() > 1 {
-            let links = lanes.call(Lane::System, "asking for the links", PATIENCE, <dyn Devices>::links);
+            let links = lanes.call(Lane::System, "asking for the links", self.patience, <dyn Devices>::links);
             match links.await {
                 Ok(links) => self.links = links,
                 Err(error) => tracing::warn!("the links between the GPUs are not known: {error}"),
@@ -49,15 +55,6 @@ impl Inventory {
         }
         self.driver = Some(system.driver);
         Ok(())
-    }
-
-    /// Looks at one GPU anew.
-    pub async fn look_at(&mut self, gpu: &Uuid, lanes: &Lanes, health: &mut Health) {
-        let result = read(lanes, gpu).await;
-        health.read(gpu, &result);
-        if let Ok(seen) = result {
-            self.gpus.insert(gpu.clone(), seen);
-        }
     }
 
     /// The driver, if it was ever seen.
@@ -70,11 +67,6 @@ impl Inventory {
         &self.links
     }
 
-    /// A GPU as it was last seen.
-    pub fn gpu(&self, gpu: &Uuid) -> Option<&Gpu> {
-        self.gpus.get(gpu)
-    }
-
     /// The GPUs as they were last seen, by index.
     pub fn seen(&self, health: &Health) -> Vec<SeenGpu> {
         let gpus = self.gpus.values();
@@ -85,7 +77,7 @@ impl Inventory {
     }
 }
 
-async fn read(lanes: &Lanes, gpu: &Uuid) -> Result<Gpu, DeviceError> {
+async fn read(lanes: &Lanes, gpu: &Uuid, patience: Duration) -> Result<Gpu, DeviceError> {
     let uuid = gpu.clone();
-    lanes.call(Lane::Gpu(gpu.clone()), "reading the GPU", PATIENCE, move |devices| devices.gpu(&uuid)).await
+    lanes.call(Lane::Gpu(gpu.clone()), "reading the GPU", patience, move |devices| devices.gpu(&uuid)).await
 }

@@ -64,7 +64,12 @@ async fn run(args: &Args) -> anyhow::Result<()> {
     let given = Arc::new(Given::new(args.serving.pod_resources(), seen.clone()));
     let claims: Arc<dyn ClaimSource> =
         if args.no_kubelet { Arc::new(NobodyHandsOut) } else { Arc::<Given>::clone(&given) };
-    let config = Config { node: args.node_name.clone(), interval: args.look_interval(), configurations };
+    let config = Config {
+        node: args.node_name.clone(),
+        interval: args.look_interval(),
+        patience: args.nvml_patience(),
+        configurations,
+    };
     let mut agent = Agent::new(config, client.clone(), Arc::clone(&lanes), claims, view);
     let parts = Parts { client, lanes, view: seen, xids: agent.xids(), given };
     let serving = Serving::start(args.serving.config(&args.node_name, !args.no_kubelet)?, parts);

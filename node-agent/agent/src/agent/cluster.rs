@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::{
     sync::watch,
-    time::{sleep, timeout},
+    time::{error::Elapsed, sleep, timeout},
 };
 use whalezen_crds::scheduling::v1alpha1::{GPUNode, GPUNodeSpec, GPUNodeStatus, MIGPolicy};
 
@@ -184,7 +184,7 @@ impl Cluster {
     }
 
     /// Makes the GPUNode. It goes with its node.
-    pub(super) async fn create_gpu_node(&self, node: &NodeSeen) {
+    pub(super) async fn create_gpu_node(&self, node: &NodeSeen) -> bool {
         let mut object = GPUNode::new(&self.name, GPUNodeSpec::default());
         object.metadata.owner_references = Some(vec![OwnerReference {
             api_version: "v1".to_owned(),
@@ -196,11 +196,9 @@ impl Cluster {
         let api = Api::<GPUNode>::all(self.client.clone());
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         match timeout(PATIENCE, api.create(&params, &object)).await {
-            Ok(Ok(_)) => tracing::info!("GPUNode {} is made", self.name),
             // Somebody was faster: the watch tells of it.
-            Ok(Err(kube::Error::Api(status))) if status.is_already_exists() => {}
-            Ok(Err(error)) => tracing::warn!("GPUNode {} cannot be made: {error}", self.name),
-            Err(_) => tracing::warn!("GPUNode {}: the API server does not answer", self.name),
+            Ok(Err(kube::Error::Api(status))) if status.is_already_exists() => true,
+            other => self.taken("GPUNode", other),
         }
     }
 
@@ -215,32 +213,37 @@ impl Cluster {
         let api = Api::<DynamicObject>::all_with(self.client.clone(), &resource::<GPUNode>());
         let params = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(&object);
-        match timeout(PATIENCE, api.patch_status(&self.name, &params, &patch)).await {
-            Ok(Ok(_)) => true,
-            Ok(Err(error)) => {
-                tracing::warn!("the status of GPUNode {} is not taken: {error}", self.name);
-                false
-            }
-            Err(_) => {
-                tracing::warn!("the status of GPUNode {}: the API server does not answer", self.name);
-                false
-            }
-        }
+        let write = timeout(PATIENCE, api.patch_status(&self.name, &params, &patch)).await;
+        self.taken("the status of GPUNode", write)
     }
 
-    /// Changes labels and annotations of the node.
-    pub(super) async fn patch_node(&self, patch: &NodePatch) {
+    /// Changes labels and annotations of the node; says whether that was taken.
+    pub(super) async fn patch_node(&self, patch: &NodePatch) -> bool {
         if patch.is_empty() {
-            return;
+            return true;
         }
         let body = json!({ "metadata": { "labels": patch.labels, "annotations": patch.annotations } });
         let api = Api::<KubeNode>::all(self.client.clone());
         let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-        match timeout(PATIENCE, api.patch_metadata(&self.name, &params, &Patch::Merge(&body))).await {
-            Ok(Ok(_)) => tracing::info!("the node's labels: {:?}", patch.labels),
-            Ok(Err(error)) => tracing::warn!("the node's labels cannot be changed: {error}"),
-            Err(_) => tracing::warn!("the node's labels: the API server does not answer"),
+        let body = Patch::Merge(&body);
+        let write = timeout(PATIENCE, api.patch_metadata(&self.name, &params, &body)).await;
+        let taken = self.taken("the labels of node", write);
+        if taken {
+            tracing::info!("the node's labels: {:?}", patch.labels);
         }
+        taken
+    }
+
+    /// Whether a write was taken; says why not.
+    fn taken<T>(&self, what: &str, write: Result<kube::Result<T>, Elapsed>) -> bool {
+        let why = match write {
+            Ok(Ok(_)) => return true,
+            Ok(Err(kube::Error::Api(status))) => status.message,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the API server does not answer".to_owned(),
+        };
+        tracing::warn!("{what} {} is not written: {why}", self.name);
+        false
     }
 }
 

@@ -55,6 +55,9 @@ const CLAIMS_PATIENCE: Duration = Duration::from_secs(5);
 /// How long NVIDIA's tools are stopped after a change, so that they see what there is now when they begin again.
 const RESTART: Duration = Duration::from_secs(10);
 
+/// How long it is waited after the API server has refused a write, and at most.
+const WRITE_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_mins(1)];
+
 /// How often in a row what was done is looked at and gone on from at once.
 const ROUNDS: usize = 4;
 
@@ -64,6 +67,8 @@ pub struct Config {
     pub node: String,
     /// How often it looks at the GPUs where nothing calls for it.
     pub interval: Duration,
+    /// How long a GPU may take to answer.
+    pub patience: Duration,
     /// The layouts of mig-parted's file.
     pub configurations: Configurations,
 }
@@ -90,6 +95,8 @@ pub struct Agent {
     restart_until: Option<Moment>,
     /// The status that the API server has, and since when.
     written: Option<(GPUNodeStatus, Moment)>,
+    /// The pause after the last refused write, and until when it is.
+    quiet: Option<(Duration, Moment)>,
 }
 
 /// What a turn has found.
@@ -114,6 +121,7 @@ impl Agent {
         let (cluster, said) = Cluster::watch(client, &config.node);
         let events = events::listen(lanes.devices());
         Self {
+            inventory: Inventory::new(config.patience),
             config,
             cluster,
             said,
@@ -122,7 +130,6 @@ impl Agent {
             claims,
             view,
             began: Instant::now(),
-            inventory: Inventory::default(),
             health: Health::default(),
             xids: watch::Sender::new(Xids::default()),
             memories: BTreeMap::new(),
@@ -132,6 +139,7 @@ impl Agent {
             last_claims: Claims::default(),
             restart_until: None,
             written: None,
+            quiet: None,
         }
     }
 
@@ -337,12 +345,30 @@ impl Agent {
         acted
     }
 
-    /// Writes the status and the node's labels, where they are not what they should be.
+    /// Writes the status and the node's labels, where they are not what they should be. What is refused is tried again
+    /// later and later.
     async fn tell(&mut self, said: &Said, turn: &Turn) {
-        let Some(node) = &said.node else { return };
+        let now = self.now();
+        if self.quiet.is_some_and(|(_, until)| now < until) {
+            return;
+        }
+        self.quiet = if self.write(said, turn).await {
+            None
+        } else {
+            let [first, most] = WRITE_PAUSES;
+            let pause = self.quiet.map_or(first, |(before, _)| before.saturating_mul(2).min(most));
+            Some((pause, self.now().saturating_add(pause)))
+        };
+    }
+
+    /// Writes once; says whether nothing was refused.
+    async fn write(&mut self, said: &Said, turn: &Turn) -> bool {
+        let Some(node) = &said.node else { return true };
         if matches!(said.gpu_node, Heard::Absent) {
-            self.cluster.create_gpu_node(node).await;
             self.written = None;
+            if !self.cluster.create_gpu_node(node).await {
+                return false;
+            }
         }
         let now = self.now();
         let before = self.written.as_ref().map(|(status, _)| status);
@@ -367,13 +393,18 @@ impl Agent {
             None => true,
             Some((before, at)) => !report::same(before, &status) || now.saturating_sub(*at) >= HEARTBEAT,
         };
-        if due && said.is_complete() && self.cluster.write_status(&status).await {
-            self.written = Some((status, now));
+        let mut taken = true;
+        if due && said.is_complete() {
+            taken = self.cluster.write_status(&status).await;
+            if taken {
+                self.written = Some((status, now));
+            }
         }
         if turn.rival.is_none() && turn.blind.is_none() {
             let restart = self.restart_until.is_some_and(|until| now < until);
-            self.cluster.patch_node(&neighbours::labels(&node.node, &turn.states, restart)).await;
+            taken &= self.cluster.patch_node(&neighbours::labels(&node.node, &turn.states, restart)).await;
         }
+        taken
     }
 
     /// Takes up what an agent before has left in the status, once.
