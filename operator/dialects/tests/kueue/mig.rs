@@ -223,6 +223,27 @@ fn instances_are_reserved_beside_what_is_busy_and_on_one_node() {
 }
 
 #[test]
+fn whoever_has_the_higher_priority_or_holds_quota_longer_has_its_turn_first() {
+    let holder = |name: &str, priority: i32, since: &str| {
+        holding(name, "3g.40gb", 1, &pending())
+            .put("/spec/priority", json!(priority))
+            .put_in("/status/conditions/0/lastTransitionTime", json!(since))
+    };
+    let (late, early) = ("2026-01-01T00:00:03Z", "2026-01-01T00:00:02Z");
+    let holders = [holder("a", 0, late), holder("b", 0, early), holder("c", 1, late)];
+    let mut objects = vec![policy("p", "Dynamic"), node("n", &json!({})), gpu_node("n", &[gpu("g", "")])];
+    objects.extend(holders.iter().cloned());
+    let world = world(&objects);
+    let keys = holders.iter().map(key).collect();
+    let steps = world.next_instances_steps(keys, NOW);
+    let order: Vec<_> =
+        steps.iter().map(|(of, _)| holders.iter().position(|holder| key(holder) == *of).unwrap()).collect();
+    assert_eq!(order, [2, 1, 0]);
+    // They all see the same room: of two writes to one node the API server takes one.
+    assert!(steps.iter().all(|(_, step)| matches!(step, Step::Layout { .. })));
+}
+
+#[test]
 fn nodes_that_cannot_take_the_pods_and_gpus_that_may_not_be_changed_are_not_asked() {
     let holder = holding("train", "3g.40gb", 1, &pending());
     let well = || gpu("g", "1g.10gb@6");

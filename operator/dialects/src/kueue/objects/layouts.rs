@@ -1,9 +1,12 @@
 //! Workloads that need MIG instances, and the layouts of nodes: what is seen of them, and what is to be done next.
 
-use std::collections::BTreeSet;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use kube::ResourceExt;
-use whalezen_core::{name::WorkloadKey, workload::Timestamp};
+use whalezen_core::{
+    name::WorkloadKey,
+    workload::{Phase, Timestamp},
+};
 use whalezen_crds::scheduling::v1alpha1::{GPUNode, MIGPolicy};
 
 use super::{
@@ -118,12 +121,22 @@ impl Objects {
         }
     }
 
-    /// The next step for each of these.
+    /// The next step for each of these: first for those of the highest priority, and of them for who holds quota longest.
     pub fn next_instances_steps(
         &self,
         keys: BTreeSet<WorkloadKey>,
         now: Timestamp,
     ) -> Vec<(WorkloadKey, Step)> {
+        let turn = |key: &WorkloadKey| {
+            let workload = self.state.workload(key)?;
+            let since = match &workload.phase {
+                Phase::Reserved { since, .. } => Some(*since),
+                Phase::Pending | Phase::Finished => None,
+            };
+            Some((Reverse(workload.priority), since))
+        };
+        let mut keys: Vec<_> = keys.into_iter().collect();
+        keys.sort_by_cached_key(turn);
         let mut ground = self.ground();
         let step = |key: WorkloadKey| {
             let step = self.next_instances_step(&key, &mut ground, now);
