@@ -1,8 +1,7 @@
 //! The nodes with what is free on them, and for each shape that was asked for the scores of all of them.
 //!
 //! What depends on a node alone is kept with the node and computed when it changes. What depends on a node and a shape is computed
-//! when the shape is asked for, and then only for the nodes that changed since: a log says which those are. A shape that was
-//! not asked for so long that the log was cut begins anew.
+//! when the shape is asked for, and then only for the nodes that changed since: a log says which those are.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +13,7 @@ use super::{
     domains::{Counts, Domains},
     fragment::{Fragments, Standing},
     mix::{MIX_WEIGHT, TaskMix},
-    node::{GpuKind, Node},
+    node::{GpuKind, Node, Room},
     ranking::{NOWHERE, Ranking, Tie},
     score::{Fit, Kind, Score, Scorer},
     shape::{Ask, Shape, ShapeError},
@@ -78,23 +77,37 @@ struct Seen {
     upto: Option<u64>,
 }
 
-/// Which nodes changed, in order.
+/// Which nodes changed, in order, each change with its number. Of a node only the last change is needed: the others are
+/// dropped when there are many, so the log stays about as long as the cluster has nodes.
 #[derive(Default)]
 struct Log {
-    nodes: Vec<u32>,
-    /// How many entries were cut off before the first.
-    cut: u64,
+    changes: Vec<(u64, u32)>,
+    next: u64,
 }
 
 impl Log {
-    fn end(&self) -> u64 {
-        self.cut + u64::try_from(self.nodes.len()).unwrap_or(u64::MAX)
+    /// What changed since; `None` if all is new.
+    fn since(&self, upto: Option<u64>) -> Option<&[(u64, u32)]> {
+        let upto = upto?;
+        self.changes.get(self.changes.partition_point(|(number, _)| *number < upto)..)
     }
 
-    /// What changed since; `None` if that is not known any more.
-    fn since(&self, upto: Option<u64>) -> Option<&[u32]> {
-        let from = usize::try_from(upto?.checked_sub(self.cut)?).ok()?;
-        self.nodes.get(from..)
+    /// A node of so many changed.
+    fn push(&mut self, node: u32, nodes: usize) {
+        // Few enough to be worth it, and so few that small clusters do it too.
+        if self.changes.len() > 2 * nodes + 16 {
+            let mut seen = vec![false; nodes];
+            let mut last: Vec<_> = std::mem::take(&mut self.changes);
+            last.reverse();
+            last.retain(|(_, node)| {
+                let seen = usize::try_from(*node).ok().and_then(|node| seen.get_mut(node));
+                seen.is_some_and(|seen| !std::mem::replace(seen, true))
+            });
+            last.reverse();
+            self.changes = last;
+        }
+        self.changes.push((self.next, node));
+        self.next += 1;
     }
 }
 
@@ -106,6 +119,7 @@ pub struct Cluster {
     kinds: Vec<Kind>,
     standings: Vec<Standing>,
     pub(super) ties: Vec<Tie>,
+    rooms: Vec<Room>,
     versions: Vec<u32>,
     log: Log,
     pub(super) domains: Domains,
@@ -142,6 +156,7 @@ impl Cluster {
         };
         let standings = nodes.iter().zip(&kind_of).map(standing).collect();
         let ties = nodes.iter().map(tie).collect();
+        let rooms = nodes.iter().map(Node::room).collect();
         let versions = vec![1; nodes.len()];
         let cpu_per_gpu = mix.cpu_per_gpu();
         Ok(Self {
@@ -150,6 +165,7 @@ impl Cluster {
             kinds,
             standings,
             ties,
+            rooms,
             versions,
             log: Log::default(),
             domains,
@@ -268,15 +284,13 @@ impl Cluster {
         if let Some(place) = self.ties.get_mut(index) {
             *place = tie(node);
         }
+        if let Some(place) = self.rooms.get_mut(index) {
+            *place = node.room();
+        }
         if let Some(version) = self.versions.get_mut(index) {
             *version = version.wrapping_add(1);
         }
-        // Whoever was not asked for in so many changes has less to do from scratch.
-        if self.log.nodes.len() > 4 * self.nodes.len() + 1024 {
-            self.log.cut = self.log.end();
-            self.log.nodes.clear();
-        }
-        self.log.nodes.push(choice.node.0);
+        self.log.push(choice.node.0, self.nodes.len());
         Ok(())
     }
 
@@ -334,12 +348,13 @@ impl Cluster {
 
     /// Brings the counts of how many tasks of a shape fit up to date.
     pub(super) fn count(&mut self, shape: ShapeId) -> Option<()> {
-        let Self { nodes, kind_of, views, versions, log, domains, .. } = self;
+        let Self { nodes, rooms, kind_of, views, versions, log, domains, .. } = self;
         let View { shape, fits, counts, counted, .. } = views.get_mut(shape.0)?;
         let count = |id: u32| {
             let index = usize::try_from(id).ok()?;
-            let fit = fits.get(*kind_of.get(index)?).copied().flatten();
-            Some(nodes.get(index)?.count(shape, fit.map(|fit| fit.per_gpu), Counts::MOST))
+            let fit = fits.get(*kind_of.get(index)?).copied().flatten()?;
+            let known = rooms.get(index)?.count(shape, Counts::MOST);
+            known.or_else(|| Some(nodes.get(index)?.count(shape, fit.per_gpu, Counts::MOST)))
         };
         match counted.changed(log, versions) {
             Changed::All => {
@@ -372,13 +387,13 @@ impl Seen {
     /// What changed since the last time; from now on it counts as seen.
     fn changed(&mut self, log: &Log, versions: &[u32]) -> Changed {
         let since = log.since(self.upto);
-        self.upto = Some(log.end());
+        self.upto = Some(log.next);
         let Some(nodes) = since else {
             self.versions = versions.to_vec();
             return Changed::All;
         };
         let mut changed = Vec::new();
-        for node in nodes {
+        for (_, node) in nodes {
             let Ok(index) = usize::try_from(*node) else { continue };
             if let (Some(seen), Some(version)) = (self.versions.get_mut(index), versions.get(index))
                 && seen != version

@@ -249,7 +249,7 @@ mod tests {
         assert!(node.take(&shape, 500, &Devices::Instance(3, 4)));
         assert_eq!((node.gpus[3].free, node.gpus[3].slots), (500, Some(Slots { free: 0b1111 })));
         assert!(!node.take(&shape, 500, &Devices::Instance(3, 4)));
-        assert_eq!(node.count(&shape, Some(500), 9), 1);
+        assert_eq!(node.count(&shape, 500, 9), 1);
         assert!(node.give(&shape, 500, &Devices::Instance(3, 4)));
         assert_eq!(node.gpus[3].free, 1000);
         let whole = Shape::new(0, 0, Ask::Whole { count: 8, memory: 0 });

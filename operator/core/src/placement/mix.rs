@@ -15,11 +15,11 @@ pub struct TaskMix {
 
 impl TaskMix {
     /// The most popular shapes, until they make up `percent` of all tasks. Of two that are equally popular the larger one
-    /// comes first, as shapes are ordered.
+    /// comes first, as shapes are ordered. Memory of the host makes no difference: it has no part in fragments.
     pub fn of(tasks: impl IntoIterator<Item = Shape>, percent: u32) -> Self {
         let mut counts: BTreeMap<Shape, i64> = BTreeMap::new();
         for shape in tasks {
-            *counts.entry(shape).or_default() += 1;
+            *counts.entry(Shape { memory: 0, ..shape }).or_default() += 1;
         }
         let all: i64 = counts.values().sum();
         let mut popular: Vec<_> = counts.into_iter().collect();

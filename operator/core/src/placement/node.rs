@@ -36,6 +36,33 @@ impl Capacity {
     }
 }
 
+/// What is free of a node: CPU, memory of the host, and idle GPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Room {
+    cpu: u32,
+    memory: u32,
+    idle: u32,
+}
+
+impl Room {
+    /// How many tasks of this shape fit at once beside GPUs, no more than `most`.
+    fn host(self, shape: &Shape, most: u32) -> u32 {
+        let times = |free: u32, each: u32| free.checked_div(each).unwrap_or(most);
+        times(self.cpu, shape.cpu).min(times(self.memory, shape.memory)).min(most)
+    }
+
+    /// How many tasks of this shape fit at once on a node whose GPUs will do, no more than `most`; `None` if that depends on more than is
+    /// known here.
+    pub(super) fn count(self, shape: &Shape, most: u32) -> Option<u32> {
+        let gpus = match shape.gpus {
+            Ask::Nothing => most,
+            Ask::Whole { count, .. } if shape.link != Link::Required => self.idle.checked_div(count)?,
+            _ => return None,
+        };
+        Some(gpus.min(self.host(shape, most)))
+    }
+}
+
 /// A node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Node {
@@ -104,18 +131,24 @@ impl Node {
         if link == Link::Required { devices::largest_island(self) } else { self.idle_gpus() }
     }
 
+    /// What of it most counts need, beside each other in memory.
+    pub(super) fn room(&self) -> Room {
+        Room { cpu: self.cpu.free, memory: self.memory.free, idle: self.idle_gpus() }
+    }
+
     /// How many tasks of this shape fit at once, no more than `most`.
-    pub(super) fn count(&self, shape: &Shape, kind_allows: Option<u32>, most: u32) -> u32 {
-        let Some(per_gpu) = kind_allows else { return 0 };
+    pub(super) fn count(&self, shape: &Shape, per_gpu: u32, most: u32) -> u32 {
+        if let Some(count) = self.room().count(shape, most) {
+            return count;
+        }
         let times = |free: u32, each: u32| free.checked_div(each).unwrap_or(most);
-        let host = times(self.cpu.free, shape.cpu).min(times(self.memory.free, shape.memory)).min(most);
+        let host = self.room().host(shape, most);
         match shape.gpus {
             Ask::Nothing => host,
             Ask::Part(_) => self.gpus.iter().map(|gpu| times(gpu.part(), per_gpu)).sum::<u32>().min(host),
-            Ask::Whole { count, .. } if shape.link == Link::Required => {
+            Ask::Whole { count, .. } => {
                 devices::islands(self).map(|idle| times(idle, count)).sum::<u32>().min(host)
             }
-            Ask::Whole { count, .. } => times(self.idle_gpus(), count).min(host),
             Ask::Instance(profile) => {
                 let of = |gpu: &Gpu| {
                     let Some(mut slots) = gpu.slots else { return 0 };

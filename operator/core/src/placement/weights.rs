@@ -200,13 +200,15 @@ impl From<Weights> for File {
 }
 
 impl Default for Weights {
-    /// Nothing learned: fragments, a little best fit so that equals are not scattered, and what a task says itself.
+    /// Nothing learned: fragments; a little best fit so that equals are not scattered; GPUs that are left without the CPU to
+    /// use them, which fragments see only when it is too late; and what a task says itself.
     fn default() -> Self {
         let mut weights = Self { name: "default".to_owned(), version: 1, terms: Default::default() };
         let terms = [
             (Feature::Fragment, 1.0),
-            (Feature::Cpu, 0.05),
+            (Feature::Cpu, 0.04),
             (Feature::Gpu, 0.05),
+            (Feature::Starved, 0.3),
             (Feature::Price, 0.05),
             (Feature::Slow, 1.0),
             (Feature::Spread, 0.1),
@@ -224,6 +226,11 @@ impl Weights {
     /// A set with no weight for anything, to be filled.
     pub fn none(name: &str, version: u32) -> Self {
         Self { name: name.to_owned(), version, terms: Default::default() }
+    }
+
+    /// The same weights under another name.
+    pub fn named(self, name: &str, version: u32) -> Self {
+        Self { name: name.to_owned(), version, ..self }
     }
 
     /// The weight of a term for a class of tasks.
