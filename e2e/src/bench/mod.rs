@@ -17,6 +17,7 @@ mod load;
 mod local;
 mod metrics;
 mod mig;
+mod openb;
 mod operator;
 mod progress;
 mod results;
@@ -95,6 +96,7 @@ pub fn all() -> Vec<Box<dyn Benchmark>> {
         Box::new(harness::Harness::large_scale()),
         Box::new(agent::Agent),
         Box::new(mig::Transitions),
+        Box::new(openb::Openb),
     ];
     all.extend(differential::Differential::all().map(|benchmark| Box::new(benchmark) as Box<dyn Benchmark>));
     all

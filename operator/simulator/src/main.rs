@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use whalezen_simulator::{compare, elastic_memory, journal, philly, replay, run, whale};
+use whalezen_simulator::{compare, elastic_memory, fgd, journal, philly, replay, run, train, whale};
 
 /// Plays decisions of the operator again, and tries policies in virtual time.
 #[derive(Parser)]
@@ -40,6 +40,10 @@ enum Action {
     Philly(philly::Arguments),
     /// Plays the worked example of the document on Whale, beside reference answers
     Whale(whale::Arguments),
+    /// Fill the cluster of the openb trace by the published placement policies and by ours, and say how much was allocated.
+    Fgd(fgd::command::Options),
+    /// Search for placement weights on a mixture of workloads, and keep them if they beat the default ones on others.
+    Train(train::command::Options),
 }
 
 fn main() -> Result<()> {
@@ -49,6 +53,8 @@ fn main() -> Result<()> {
         Action::Gen(arguments) => elastic_memory::execute(&arguments),
         Action::Philly(arguments) => philly::execute(&arguments),
         Action::Whale(arguments) => whale::execute(&arguments),
+        Action::Fgd(options) => fgd::command::run(&options),
+        Action::Train(options) => train::command::run(&options),
         Action::Replay { file, check, journal } => {
             if let Some(folder) = journal {
                 let outcome = journal::replay(&folder)?;

@@ -22,6 +22,13 @@ impl Progress {
         }))
     }
 
+    /// One more is done.
+    pub fn step(&self) {
+        if let Some(bar) = &self.0 {
+            bar.inc(1);
+        }
+    }
+
     /// So many are done.
     pub fn at(&self, steps: usize) {
         if let Some(bar) = &self.0 {
