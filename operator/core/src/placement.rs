@@ -39,6 +39,7 @@
 //! | `ranking` | the nodes in the order of their scores |
 //! | `cluster` | all of this, kept up to date |
 //! | `domains`, `gang` | where a gang fits, and where it is placed |
+//! | [`improve`] | what can be made better when a gang is blocked |
 
 mod cluster;
 mod device;
@@ -46,6 +47,7 @@ mod devices;
 mod domains;
 mod fragment;
 mod gang;
+pub mod improve;
 mod mix;
 mod node;
 mod ranking;

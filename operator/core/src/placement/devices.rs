@@ -15,7 +15,7 @@ use super::{
 };
 
 /// What a task takes of a node's GPUs.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Devices {
     /// None.
     None,
