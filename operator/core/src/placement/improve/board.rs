@@ -121,6 +121,11 @@ impl Board {
         self.at.get(who)?.as_ref()
     }
 
+    /// Where everybody is.
+    pub(super) fn everybody(&self) -> Vec<Option<Spots>> {
+        self.at.clone()
+    }
+
     /// How many tasks with its label are on a node; 0 if it has none.
     pub(super) fn label_count(&self, who: Who, node: u32) -> u32 {
         let label = self.members.get(who).and_then(|member| member.job.apart.as_ref());

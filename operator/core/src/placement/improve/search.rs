@@ -41,12 +41,10 @@ pub struct Improvement {
     pub spent: u64,
 }
 
-/// Of so many domains, drawn by the dice, the one with the most free GPUs is looked at.
-const DOMAINS: usize = 3;
 /// No more are taken out in one step.
 const VICTIMS: usize = 48;
-/// So many others that wait are offered room in one step.
-const OTHERS: usize = 12;
+/// Steps that find nothing better, after which the search goes back to the best.
+const PATIENCE: u64 = 200;
 /// Steps without any work, on a cluster on which nothing can be done, after which the search ends.
 const IDLE_STEPS: u64 = 64;
 
@@ -59,7 +57,7 @@ pub fn improve(
 ) -> Result<Improvement, SnapshotError> {
     let board = Board::new(snapshot, mix, weights)?;
     let before = board.worth(budget.horizon);
-    let mut search = Search { board, dice: Dice::new(budget.seed), horizon: budget.horizon, spent: 0 };
+    let mut search = Search::new(board, budget);
     let mut steps = search.construct(budget.units);
     let mut idle = 0;
     while search.spent < budget.units && idle < IDLE_STEPS {
@@ -68,22 +66,40 @@ pub fn improve(
         steps += 1;
         idle = if search.spent == spent { idle + 1 } else { 0 };
     }
+    search.return_to_best();
     let Search { board, spent, .. } = search;
     let after = board.worth(budget.horizon);
     Ok(Improvement { proposals: proposal::of(&board, budget.horizon), before, after, steps, spent })
 }
 
-struct Search {
-    board: Board,
-    dice: Dice,
-    horizon: u32,
+pub(super) struct Search {
+    pub(super) board: Board,
+    pub(super) dice: Dice,
+    pub(super) horizon: u32,
     spent: u64,
+    /// What the board is worth as it is.
+    worth: Worth,
+    /// The best that it ever was: the incumbent.
+    best: Best,
+    /// Steps since then.
+    since: u64,
+}
+
+struct Best {
+    worth: Worth,
+    at: Vec<Option<Spots>>,
 }
 
 /// Where those were that were touched.
 type Undo = BTreeMap<Who, Option<Spots>>;
 
 impl Search {
+    fn new(board: Board, budget: &Budget) -> Self {
+        let worth = board.worth(budget.horizon);
+        let best = Best { worth, at: board.everybody() };
+        Self { board, dice: Dice::new(budget.seed), horizon: budget.horizon, spent: 0, worth, best, since: 0 }
+    }
+
     fn everywhere(&self) -> Range<u32> {
         0..u32::try_from(self.board.cluster.nodes.len()).unwrap_or(u32::MAX)
     }
@@ -102,14 +118,35 @@ impl Search {
             self.insert(who, &self.everywhere());
             steps += 1;
         }
+        self.worth = self.board.worth(self.horizon);
+        self.note_best();
         steps
+    }
+
+    /// Keeps what is at hand, if it is better than ever.
+    fn note_best(&mut self) {
+        self.since += 1;
+        if self.worth > self.best.worth {
+            self.prune();
+            self.worth = self.board.worth(self.horizon);
+            self.best = Best { worth: self.worth, at: self.board.everybody() };
+            self.since = 0;
+        }
+    }
+
+    fn return_to_best(&mut self) {
+        let best = self.best.at.iter().cloned().enumerate();
+        let changed = best.filter(|(who, at)| self.board.at(*who) != at.as_ref()).collect();
+        self.undo(changed);
+        self.worth = self.best.worth;
+        self.since = 0;
     }
 
     fn insert(&mut self, who: Who, scope: &Range<u32>) -> bool {
         self.board.insert(who, scope, &mut self.dice, &mut self.spent)
     }
 
-    fn waiting(&self) -> Vec<Who> {
+    pub(super) fn waiting(&self) -> Vec<Who> {
         (0..self.board.members.len()).filter(|who| self.board.at(*who).is_none()).collect()
     }
 
@@ -148,84 +185,20 @@ impl Search {
             undo.entry(who).or_insert(None);
             self.insert(who, &self.everywhere());
         }
-        if self.is_allowed() && self.change(&undo) >= Worth::default() {
-            self.prune();
+        let mut worth = self.worth;
+        worth += self.change(&undo);
+        if self.is_allowed()
+            && (worth >= self.worth || worth.gain >= self.best.worth.gain - self.slack(target))
+        {
+            self.worth = worth;
+            self.note_best();
         } else {
             self.undo(undo);
+            self.since += 1;
         }
-    }
-
-    /// Whom the step is for: mostly one that waits.
-    fn target(&mut self) -> Option<Who> {
-        let waiting = self.waiting();
-        if !waiting.is_empty() && !self.dice.once_in(4) {
-            return self.dice.pick(&waiting);
+        if self.since > PATIENCE {
+            self.return_to_best();
         }
-        let members = self.board.members.iter().enumerate();
-        let movable: Vec<Who> =
-            members.filter(|(_, member)| !member.is_fixed()).map(|(who, _)| who).collect();
-        self.dice.pick(&movable)
-    }
-
-    /// The nodes that the step is about: a domain no wider than the gang may be spread over.
-    fn scope(&mut self, target: Who) -> Option<Range<u32>> {
-        let widest = self.board.members.get(target)?.job.widest;
-        let levels = self.board.cluster.domains.lowest() + 1 - widest;
-        let level = widest + self.dice.below(levels);
-        let count = self.board.cluster.domains.at(level).len();
-        let drawn: Vec<usize> = (0..DOMAINS).map(|_| self.dice.below(count)).collect();
-        let domains = drawn.into_iter().filter_map(|index| {
-            let nodes = self.board.cluster.domains.at(level).get(index)?.nodes.clone();
-            let free: u64 = nodes.clone().map(|node| u64::from(self.free(node))).sum();
-            Some((free, nodes))
-        });
-        domains.max_by_key(|(free, nodes)| (*free, std::cmp::Reverse(nodes.start))).map(|(_, nodes)| nodes)
-    }
-
-    fn free(&self, node: u32) -> u32 {
-        let node = usize::try_from(node).ok().and_then(|node| self.board.cluster.nodes.get(node));
-        node.map_or(0, crate::placement::Node::free_gpu)
-    }
-
-    /// Who could leave these nodes, the cheapest for each GPU first, as the dice bend it.
-    fn victims(&mut self, target: Who, scope: &Range<u32>) -> Vec<Who> {
-        let mut priced = Vec::new();
-        for who in self.board.movable_on(scope.clone()) {
-            let Some(member) = self.board.members.get(who) else { continue };
-            let horizon = u64::from(self.horizon);
-            // One that can only move is put back or the step is void; the others may lose their place.
-            let risk = if member.home.is_some() && member.leave == Leave::Move { 0 } else { horizon / 2 };
-            let loss = if member.home.is_some() { member.loss } else { 0 };
-            let price = u128::from(member.job.weight) * u128::from(loss + risk);
-            let bent = price * u128::try_from(512 + self.dice.below(1024)).unwrap_or(1024);
-            if who != target {
-                priced.push((bent, who));
-            }
-        }
-        priced.sort_unstable();
-        priced.into_iter().map(|(_, who)| who).collect()
-    }
-
-    /// The most valuable first, as the dice bend it.
-    fn in_order(&mut self, who: impl IntoIterator<Item = Who>) -> Vec<Who> {
-        let mut order: Vec<(bool, u128, Who)> = Vec::new();
-        for who in who {
-            let Some(member) = self.board.members.get(who) else { continue };
-            let tasks = u128::from(member.counts().1) * u128::from(member.job.shape.count().max(1));
-            let value = u128::from(member.job.weight) * tasks;
-            let bent = value * u128::try_from(512 + self.dice.below(1024)).unwrap_or(1024);
-            let may_wait = member.home.is_none() || member.leave == Leave::Stop;
-            order.push((may_wait, u128::MAX - bent, who));
-        }
-        order.sort_unstable();
-        order.into_iter().map(|(.., who)| who).collect()
-    }
-
-    /// Some of those that wait.
-    fn others(&mut self) -> Vec<Who> {
-        let waiting = self.waiting();
-        let some: BTreeSet<Who> = (0..OTHERS).filter_map(|_| self.dice.pick(&waiting)).collect();
-        self.in_order(some)
     }
 
     fn lift(&mut self, who: Who, undo: &mut Undo) {
