@@ -20,6 +20,7 @@
 //! | [`topology`] | how nodes stand together, and where pods are placed on them |
 //! | [`placement`] | GPUs, fragments, scores: the best node for a task, the lowest level for a gang |
 //! | [`mig`] | MIG instances for workloads: which node, which GPU, where on it |
+//! | [`cells`] | quota that is kept together, so that a gang that fits into it can always start |
 //! | [`workload`] | workloads, their pod sets, their admission |
 //! | [`queue`] | ClusterQueues, LocalQueues and cohorts as people declare them |
 //! | [`consumption`] | what LocalQueues consumed lately |
@@ -38,6 +39,7 @@
 pub mod assign;
 pub mod backfill;
 pub mod brakes;
+pub mod cells;
 pub mod consumption;
 pub mod flavor;
 pub mod forest;

@@ -2,8 +2,9 @@
 //!
 //! What the operator decides is a function of its state, so a state that was kept gives the same decision again
 //! ([`replay`]), and so does one that was kept with all that happened since ([`journal`]). What it *would* do with other
-//! jobs is simulated: a [`trace`] is played on a pool of GPUs by the [`engine`] under a [`policy`]. Where it would place
-//! tasks is tried by filling a cluster ([`fgd`]), and the weights for that are learned there ([`train`]).
+//! jobs is simulated: a [`trace`] is played on a pool of GPUs by the [`engine`] under a [`policy`], and several tenants'
+//! jobs on one cluster that they [share](sharing). Where it would place tasks is tried by filling a cluster ([`fgd`]), and
+//! the weights for that are learned there ([`train`]).
 
 pub mod compare;
 pub mod dice;
@@ -18,6 +19,7 @@ pub mod progress;
 pub mod replay;
 pub mod report;
 pub mod run;
+pub mod sharing;
 pub mod summary;
 pub mod table;
 pub mod trace;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use whalezen_simulator::{compare, elastic_memory, fgd, journal, philly, replay, run, train, whale};
+use whalezen_simulator::{compare, elastic_memory, fgd, journal, philly, replay, run, sharing, train, whale};
 
 /// Plays decisions of the operator again, and tries policies in virtual time.
 #[derive(Parser)]
@@ -40,10 +40,12 @@ enum Action {
     Philly(philly::Arguments),
     /// Plays the worked example of the document on Whale, beside reference answers
     Whale(whale::Arguments),
-    /// Fill the cluster of the openb trace by the published placement policies and by ours, and say how much was allocated.
+    /// Fills the cluster of the openb trace under the published placement policies and ours, beside reference answers
     Fgd(fgd::command::Options),
-    /// Search for placement weights on a mixture of workloads, and keep them if they beat the default ones on others.
+    /// Searches for placement weights on a mixture of workloads, and keeps them if they beat the default on others
     Train(train::command::Options),
+    /// Counts the gangs that a tenant loses by sharing a cluster, under three kinds of quota
+    Sharing(sharing::Arguments),
 }
 
 fn main() -> Result<()> {
@@ -55,6 +57,7 @@ fn main() -> Result<()> {
         Action::Whale(arguments) => whale::execute(&arguments),
         Action::Fgd(options) => fgd::command::run(&options),
         Action::Train(options) => train::command::run(&options),
+        Action::Sharing(arguments) => sharing::execute(&arguments),
         Action::Replay { file, check, journal } => {
             if let Some(folder) = journal {
                 let outcome = journal::replay(&folder)?;
