@@ -9,6 +9,7 @@ mod agent;
 mod counters;
 mod differential;
 mod figures;
+mod gap;
 mod generator;
 mod harness;
 mod harness_run;
@@ -97,6 +98,7 @@ pub fn all() -> Vec<Box<dyn Benchmark>> {
         Box::new(agent::Agent),
         Box::new(mig::Transitions),
         Box::new(openb::Openb),
+        Box::new(gap::MilpGap),
     ];
     all.extend(differential::Differential::all().map(|benchmark| Box::new(benchmark) as Box<dyn Benchmark>));
     all
