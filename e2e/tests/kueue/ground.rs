@@ -190,7 +190,7 @@ impl Ground {
             "RuntimeClass" => ("node.k8s.io", "v1"),
             "Event" => ("events.k8s.io", "v1"),
             "PriorityClass" => ("scheduling.k8s.io", "v1"),
-            "SchedulingPolicy" => ("scheduling.gen.io", "v1alpha1"),
+            "SchedulingPolicy" | "GPUNode" | "MIGPolicy" => ("scheduling.gen.io", "v1alpha1"),
             "JobSet" => ("jobset.x-k8s.io", "v1alpha2"),
             "PyTorchJob" | "JAXJob" | "TFJob" | "XGBoostJob" | "PaddleJob" => ("kubeflow.org", "v1"),
             "MPIJob" => ("kubeflow.org", "v2beta1"),

@@ -23,6 +23,7 @@ mod kubectl;
 mod kueuectl;
 mod leader;
 mod life;
+mod mig;
 mod nodes;
 mod objects;
 mod pods;
