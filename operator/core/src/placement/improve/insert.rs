@@ -179,5 +179,8 @@ fn room(board: &Board, who: Who, node: u32) -> u32 {
     };
     let shape = &member.job.shape;
     let most = if member.job.apart.is_some() { 1 } else { member.job.count };
-    if board.label_count(who, node) > 0 { 0 } else { on.count(shape, shape.per_gpu(&on.kind), most) }
+    if board.label_count(who, node) > 0 {
+        return 0;
+    }
+    shape.per_gpu(&on.kind).map_or(0, |per_gpu| on.count(shape, per_gpu, most))
 }
