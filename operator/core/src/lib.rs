@@ -26,6 +26,7 @@
 //! | [`consumption`] | what LocalQueues consumed lately |
 //! | [`forest`] | the tree of quota with what is used |
 //! | [`overlay`] | what a plan believes about usage while it is made |
+//! | [`predict`] | how long jobs will run, from those that ran before |
 //! | [`preempt`] | whom a workload may preempt |
 //! | [`backfill`] | who may go before somebody that waits, without making it wait longer |
 //! | [`brakes`] | what keeps it from that |
@@ -50,6 +51,7 @@ pub mod overlay;
 pub mod pending;
 pub mod placement;
 pub mod plan;
+pub mod predict;
 pub mod preempt;
 pub mod quantity;
 pub mod queue;

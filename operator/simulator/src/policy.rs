@@ -9,6 +9,7 @@ mod backfill;
 mod in_order;
 mod kind;
 mod optimised;
+mod predicted;
 mod remaining;
 
 pub use attained::TwoDimensionalLas;
@@ -16,6 +17,7 @@ pub use backfill::{Conservative, Easy};
 pub use in_order::{InOrder, Order, Scan};
 pub use kind::Kind;
 pub use optimised::Optimised;
+pub use predicted::Predicted;
 pub use remaining::{Measure, Remaining};
 
 use crate::engine::{Active, Cluster, Decision, Millis};

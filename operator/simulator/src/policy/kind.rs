@@ -4,7 +4,8 @@ use clap::ValueEnum;
 use whalezen_core::sequence::Grid;
 
 use super::{
-    Conservative, Easy, InOrder, Measure, Optimised, Order, Policy, Remaining, Scan, TwoDimensionalLas,
+    Conservative, Easy, InOrder, Measure, Optimised, Order, Policy, Predicted, Remaining, Scan,
+    TwoDimensionalLas,
 };
 use crate::engine::Pool;
 
@@ -29,6 +30,8 @@ pub enum Kind {
     Las,
     /// Ours: the least mean completion time by search, with checkpoint costs, preemptive, sizes known
     Optimised,
+    /// Ours: the least Gittins index times GPUs first, preemptive, sizes predicted from the jobs so far
+    Predicted,
 }
 
 impl Kind {
@@ -44,6 +47,7 @@ impl Kind {
             Self::Srtf => Box::new(Remaining(Measure::Time)),
             Self::Srsf => Box::new(Remaining(Measure::Service)),
             Self::Las => Box::new(TwoDimensionalLas::default()),
+            Self::Predicted => Box::new(Predicted::default()),
             Self::Optimised => Box::new(Optimised::new(Grid::Any)),
         }
     }
