@@ -23,6 +23,7 @@ mod operator;
 mod progress;
 mod results;
 mod runner;
+mod simulated;
 mod summary;
 mod writes;
 
@@ -101,6 +102,7 @@ pub fn all() -> Vec<Box<dyn Benchmark>> {
         Box::new(gap::MilpGap),
     ];
     all.extend(differential::Differential::all().map(|benchmark| Box::new(benchmark) as Box<dyn Benchmark>));
+    all.extend(simulated::Simulated::all().map(|benchmark| Box::new(benchmark) as Box<dyn Benchmark>));
     all
 }
 

@@ -50,6 +50,7 @@ pub fn execute(arguments: &Arguments) -> Result<()> {
         let rows = play(&all.of_queue(golden.vc)?, golden)?;
         println!("{}", render(golden, &rows));
         measured.extend(rows.iter().map(|row| row.measured(golden)));
+        measured.extend(ratio(&rows, golden));
     }
     if let Some(file) = &arguments.json {
         write_measured(file, &measured)?;
@@ -62,7 +63,8 @@ pub const TOLERANCE: f64 = 0.005;
 
 fn check(measured: &[Measured]) -> Result<()> {
     let off = |one: &&Measured| {
-        one.reference.is_some_and(|reference| (one.value / reference - 1.0).abs() > TOLERANCE)
+        one.unit == "h"
+            && one.reference.is_some_and(|reference| (one.value / reference - 1.0).abs() > TOLERANCE)
     };
     let off: Vec<_> = measured.iter().filter(off).map(|one| one.name.as_str()).collect();
     if !off.is_empty() {
@@ -90,6 +92,25 @@ impl Row {
             reference_name: self.reference.map(|_| golden::NAME.to_owned()),
         }
     }
+}
+
+/// How far ours, which knows no size, is from SRSF, which knows all: without users and names in the trace, all that it
+/// can learn from is the width of a job and who came just before and after it.
+fn ratio(rows: &[Row], golden: &Golden) -> Option<Measured> {
+    let mean = |slug: &str| rows.iter().find(|row| row.slug == slug).map(|row| row.mean_h);
+    let (ours, known) = (mean("predicted")?, mean("srsf")?);
+    println!(
+        "Philly {}: ours with predicted sizes takes {:.3} times as long as SRSF with known ones\n",
+        golden.vc,
+        ours / known
+    );
+    Some(Measured {
+        name: format!("sim/philly/{}/jct_ratio", golden.vc),
+        value: ours / known,
+        unit: "of SRSF with known sizes".to_owned(),
+        reference: Some(1.1),
+        reference_name: Some("aim".to_owned()),
+    })
 }
 
 fn play(trace: &Trace, golden: &Golden) -> Result<Vec<Row>> {
