@@ -29,6 +29,7 @@ fn an_object_with_every_field_is_unchanged() {
     unchanged::<GPUNode>("gpu-node");
     unchanged::<LocalQueue>("local-queue");
     unchanged::<MIGPolicy>("mig-policy");
+    unchanged::<MIGPolicy>("mig-policy-named");
     unchanged::<MultiKueueCluster>("multikueue-cluster");
     unchanged::<MultiKueueConfig>("multikueue-config");
     unchanged::<ProvisioningRequestConfig>("provisioning-request-config");
