@@ -51,6 +51,9 @@ async fn a_node_that_is_rebooted_has_its_disk_but_nothing_that_was_in_memory() {
         json!([volume("disk", "/var/lib/checkpoints"), volume("memory", "/run/scratch")]);
     writer["spec"]["containers"][0]["volumeMounts"] =
         json!([{ "name": "disk", "mountPath": "/disk" }, { "name": "memory", "mountPath": "/memory" }]);
+    // A container runs before its first command has: ready is who has written what is written last.
+    writer["spec"]["containers"][0]["readinessProbe"] =
+        json!({ "exec": { "command": ["test", "-s", "/memory/starts"] }, "periodSeconds": 1 });
     let before = run(&cluster, writer, ready).await;
     let agent = node.spawn("agent", Command::new("sleep").arg("600")).unwrap();
     let first_boot = boot_id(&nodes.get("node-2").await.unwrap());
