@@ -21,7 +21,7 @@ use tokio::{
 use whalezen_crds::scheduling::v1alpha1::{
     GPUNode, GPUNodeStatus, GpuDevice, LAYOUT_APPLIED, MIGPolicy, MigInstance,
 };
-use whalezen_e2e::{Cluster, NodePool, Process, manifests};
+use whalezen_e2e::{Bound, Cluster, NodePool, Process, manifests};
 use whalezen_mock_nvml::{
     control::{Control, library},
     machine::{client::Place, fault::Fault, load::Load},
@@ -129,18 +129,7 @@ impl Post {
 
     /// A token of an account in the agents' namespace that is bound to a node, as that of a pod there is.
     pub async fn token(&self, account: &str, node: &str) -> String {
-        let arguments = [
-            "create",
-            "token",
-            account,
-            "--namespace",
-            NAMESPACE,
-            "--duration=24h",
-            "--bound-object-kind=Node",
-            "--bound-object-name",
-            node,
-        ];
-        self.cluster.kubectl(&arguments).await.unwrap().trim().to_owned()
+        self.cluster.bound_token(NAMESPACE, account, Bound::Node(node)).await.unwrap()
     }
 
     /// A kubeconfig with such a token.
